@@ -6,6 +6,8 @@
 
 #include <memory>
 
+#include "base/printable.h"
+
 namespace laneway {
 namespace {
 
@@ -73,9 +75,9 @@ Status set_log_file(const std::string& path) {
   }
 }
 
-void log_debug(const std::string& line) { logger()->debug("{}", line); }
-void log_info(const std::string& line) { logger()->info("{}", line); }
-void log_warning(const std::string& line) { logger()->warn("{}", line); }
-void log_error(const std::string& line) { logger()->error("{}", line); }
+void log_debug(const std::string& line) { logger()->debug("{}", escaped(line)); }
+void log_info(const std::string& line) { logger()->info("{}", escaped(line)); }
+void log_warning(const std::string& line) { logger()->warn("{}", escaped(line)); }
+void log_error(const std::string& line) { logger()->error("{}", escaped(line)); }
 
 }  // namespace laneway

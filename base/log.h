@@ -1,5 +1,5 @@
 // Log lines for operators: one line per event, with the usual levels, to standard error unless a
-// file is set. Thread-safe. Only log.cc includes spdlog.
+// file is set; what obeys a terminal is escaped. Thread-safe. Only log.cc includes spdlog.
 #pragma once
 
 #include <string>

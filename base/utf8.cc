@@ -49,6 +49,8 @@ bool is_utf8(std::span<const std::byte> bytes) {
   return true;
 }
 
+size_t utf8_length(std::string_view text) { return sequence_at(std::as_bytes(std::span(text))); }
+
 std::string to_utf8(std::string_view text) {
   std::string result(text);
   std::span<const std::byte> left = std::as_bytes(std::span(text));

@@ -7,6 +7,7 @@
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "service/wire/worker_messages.h"
 
 namespace laneway::service {
@@ -265,7 +266,7 @@ void JobParts::on_addition(JobEntry& job, const WorkerRequests::Addition& added,
   if (link == job.links.end()) return;
   if (added.part == Part::link) {
     if (!refused) return;
-    log_error("job '" + job.name() + "' has a link less: " + refused->message);
+    log_error("job '" + printable(job.name()) + "' has a link less: " + refused->message);
     link->second.files.close_ring(*refused);
     return;
   }

@@ -6,12 +6,13 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/printable.h"
 
 namespace laneway::service {
 
 void Requests::on_session(const Session& session) {
   log_info("session " + std::to_string(session.id.value()) + " of user " +
-           std::to_string(session.uid) + ": " + short_enough(session.name));
+           std::to_string(session.uid) + ": " + printable(session.name));
   sessions_[session.id] = session;
 }
 

@@ -2,6 +2,8 @@
 
 #include <variant>
 
+#include "base/printable.h"
+
 namespace laneway::service {
 
 void JobNames::on_event(const lanes::Event& event) {
@@ -17,7 +19,7 @@ void JobNames::on_event(const lanes::Event& event) {
 std::string JobNames::with_number(JobId job) const {
   std::string text = "job " + std::to_string(job.value());
   if (const auto found = names_.find(job); found != names_.end())
-    text += " '" + found->second + "'";
+    text += " '" + printable(found->second) + "'";
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/number_text.h"
+#include "base/printable.h"
 #include "lanes/graph/limits.h"
 #include "lanes/state/reason.h"
 
@@ -47,8 +48,9 @@ class Words {
   explicit Words(const JobNames& names) : names_(names) {}
 
   std::string operator()(const lanes::JobOffered& event) const {
-    std::string line = "JobOffered job " + text(event.job.value()) + " '" + event.options.name +
-                       "' of session " + text(event.session.value()) + ": " +
+    std::string line = "JobOffered job " + text(event.job.value()) + " '" +
+                       printable(event.options.name) + "' of session " +
+                       text(event.session.value()) + ": " +
                        job_class_name(event.options.job_class) + ", priority " +
                        std::to_string(event.options.priority) + ", image " +
                        format_bytes(event.persistent) + ", lane " + format_bytes(event.ephemeral);
@@ -263,11 +265,7 @@ class Words {
 }  // namespace
 
 std::string entry_text(const wire::trace::Entry& entry, const JobNames& names) {
-  std::string line = std::visit(Words(names), entry);
-  // A name may hold anything that is UTF-8; what moves a terminal's cursor is no part of a line.
-  const auto is_control = [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; };
-  std::replace_if(line.begin(), line.end(), is_control, '?');
-  return line;
+  return escaped(std::visit(Words(names), entry));
 }
 
 std::string time_text(int64_t ns) {

@@ -25,6 +25,7 @@ from laneway.jobs.service import Service, connect, parse_bytes
 from laneway.native import bindings
 from laneway.native.bindings import ffi
 from laneway.native.programs import program
+from laneway.printable import escaped
 
 DONE, FAILED, USAGE, NO_SERVICE, REFUSED = 0, 1, 2, 3, 4
 
@@ -41,7 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except errors.Error as error:
-        print(f"laneway: {error}", file=sys.stderr)
+        _complain(error)
         return _code_of(error)
     except BrokenPipeError:
         # The reader of the output has closed it; the flush at exit must not fail.
@@ -49,6 +50,11 @@ def main(words: Sequence[str] | None = None) -> int:
         return DONE
     except KeyboardInterrupt:
         return FAILED
+
+
+def _complain(error: errors.Error) -> None:
+    """One line, whatever names of users it has."""
+    print(f"laneway: {escaped(str(error))}", file=sys.stderr)
 
 
 def _code_of(error: errors.Error) -> int:
@@ -76,12 +82,12 @@ def _run(arguments: argparse.Namespace) -> int:
         try:
             arguments.changes = scheduling.parse_settings(arguments.settings)
         except errors.InvalidInput as error:
-            print(f"laneway: {error}", file=sys.stderr)
+            _complain(error)
             return USAGE
     try:
         bindings.client_library()
     except errors.ServiceUnavailable as error:  # the library is not built
-        print(f"laneway: {error}", file=sys.stderr)
+        _complain(error)
         return FAILED
     try:
         service = connect(arguments.address)
@@ -89,7 +95,7 @@ def _run(arguments: argparse.Namespace) -> int:
         errors.InvalidInput,
         errors.Refused,
     ) as error:  # a bad address, or another version
-        print(f"laneway: {error}", file=sys.stderr)
+        _complain(error)
         return USAGE if isinstance(error, errors.InvalidInput) else REFUSED
     with service:
         return _COMMANDS[arguments.command](service, arguments)
@@ -176,7 +182,7 @@ def _pool(service: Service, arguments: argparse.Namespace) -> int:
     try:
         size = parse_bytes(arguments.size)
     except errors.InvalidInput as error:
-        print(f"laneway: {error}", file=sys.stderr)
+        _complain(error)
         return USAGE
     with _refusals():
         service.resize_pool(size, timeout=None)

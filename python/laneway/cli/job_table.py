@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from laneway.cli.screen import Screen, columns_of, cut, wrap
+from laneway.cli.screen import Screen, wrap
 from laneway.cli.tables import duration, mebibytes
+from laneway.printable import columns_of, cut, printable
 
 Document = dict[str, Any]
 
@@ -60,7 +61,7 @@ def reason(job: Document) -> str:
 
 _COLUMNS = (
     _Column("ID", lambda job: str(job["id"]), True),
-    _Column("NAME", lambda job: job["name"]),
+    _Column("NAME", lambda job: printable(job["name"])),
     _Column("USER", lambda job: _text(job["user"])),
     _Column("CLASS", lambda job: job["class"]),
     _Column("STATE", lambda job: job["state"]),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
 
-_CUT = ".."  # stands for what is left out of a text
+from laneway import printable
+from laneway.printable import columns_of
+
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "cyan": 36, "dim": 2}
 _PLAIN = "\x1b[0m"
 
@@ -29,7 +30,12 @@ class Screen:
     def text(self, text: str) -> str:
         """The text with an escape in place of each character that the stream cannot write or a
         terminal obeys: control characters, ends of lines, marks of direction."""
-        return escaped(text, self._encoding)
+        plain = printable.escaped(text)
+        return plain.encode(self._encoding, "backslashreplace").decode(self._encoding)
+
+    def name(self, name: str) -> str:
+        """A name that a user gave, as text() has it, in printable.COLUMNS columns at most."""
+        return self.text(printable.printable(name))
 
     def coloured(self, text: str, colour: str | None) -> str:
         """The text in the colour, where the stream takes colours."""
@@ -56,31 +62,6 @@ def _size_of(stream: TextIO) -> tuple[int, int]:
         for text, known in zip(told, (columns, lines))
     )
     return columns or 80, lines or 24
-
-
-def escaped(text: str, encoding: str = "utf-8") -> str:
-    """The text without what is not printable or not in the encoding: escapes as Python's."""
-    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-    return plain.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def columns_of(text: str) -> int:
-    """How many columns of a terminal the text takes."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(bool(unicodedata.combining(c)) for c in text)
-
-
-def cut(text: str, width: int) -> str:
-    """The beginning of the text, as far as it fits into so many columns; ".." stands for the
-    rest."""
-    if columns_of(text) <= width:
-        return text
-    kept = text
-    while kept and columns_of(kept) > width - len(_CUT):
-        kept = kept[:-1]
-    return (kept + _CUT)[:width] if width >= len(_CUT) else kept
 
 
 def wrap(line: str, width: int, indent: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laneway.cli.screen import columns_of
+from laneway.printable import columns_of
 
 _MIB = 1 << 20
 

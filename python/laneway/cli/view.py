@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from laneway.cli.job_table import job_lines
-from laneway.cli.screen import Screen, cut
+from laneway.cli.screen import Screen
 from laneway.cli.tables import duration, mebibytes, table
+from laneway.printable import cut, printable
 
 Document = dict[str, Any]
 
@@ -81,7 +82,7 @@ def worker_text(worker: Document) -> str:
 
 def lane_lines(status: Document, screen: Screen) -> list[str]:
     """One line for each lane: the size of its region, the running job, and all its jobs."""
-    names = {job["id"]: screen.text(job["name"]) for job in status["jobs"]}
+    names = {job["id"]: screen.name(job["name"]) for job in status["jobs"]}
     if screen.width is not None:
         names = {number: cut(name, _LANE_NAME) for number, name in names.items()}
     sizes = {region["id"]: region["bytes"] for region in status["regions"]}
@@ -112,7 +113,7 @@ def report_lines(report: Document) -> list[str]:
         rows.append(
             [
                 str(graph["number"]),
-                graph["name"],
+                printable(graph["name"]),
                 f"{graph['nodes']:,}",
                 f"{graph['iterations']:,}",
                 f"{graph['replayed_count']:,}",

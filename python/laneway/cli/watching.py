@@ -12,10 +12,11 @@ from typing import Any
 
 from laneway import errors
 from laneway.cli import job_table, view
-from laneway.cli.screen import Screen, cut, escaped
+from laneway.cli.screen import Screen
 from laneway.cli.tables import duration
 from laneway.jobs.control import job_ref
 from laneway.jobs.service import Service, connect
+from laneway.printable import cut, printable
 
 DONE, FAILED = 0, 1
 INTERRUPTED = 128 + signal.SIGINT  # as shells say it
@@ -160,7 +161,7 @@ def _end_of(
 ) -> int:
     """Says how the job ended, or that it has not. `line` is None when it is not listed any more."""
     state = None if line is None else line["state"]
-    named = f"job {first['id']} ({escaped(first['name'])})"
+    named = f"job {first['id']} ({printable(first['name'])})"
     if state == "finished":
         assert line is not None
         document = {"job": line["id"], "state": state, "iterations": line["iterations"]}

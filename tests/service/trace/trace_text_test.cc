@@ -43,7 +43,7 @@ TEST(TraceText, JobsHaveTheNamesThatTheyWereOfferedOrReportedWith) {
     return entry_text(wire::trace::Decided{lanes::AdmitJob{JobId(job), LaneId(2)}}, names);
   };
   EXPECT_EQ(line(3), "decided AdmitJob job 3 'digits' to lane 2");
-  EXPECT_EQ(line(4), "decided AdmitJob job 4 'two?lines' to lane 2");
+  EXPECT_EQ(line(4), "decided AdmitJob job 4 'two\\nlines' to lane 2");
   EXPECT_EQ(line(5), "decided AdmitJob job 5 to lane 2");
   wire::trace::Iterated iterated;
   iterated.note = {.job = JobId(3),

@@ -7,6 +7,7 @@ from typing import Any
 
 from laneway.errors import Error
 from laneway.jobs.control import residency
+from laneway.printable import escaped
 
 _LONGEST = 200  # characters of a value; a reason can be longer
 
@@ -47,7 +48,7 @@ def _line(value: Any) -> str:
     """A name in quotes, with escapes; of other text control characters as escapes."""
     if isinstance(value, Name):
         return _cut(ascii(str(value)))
-    return _cut("".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value)))
+    return _cut(escaped(str(value)))
 
 
 class Name(str):
