@@ -146,8 +146,9 @@ def named_by(function: types.FunctionType) -> Iterable[tuple[str, Any]]:
 def is_users(module: types.ModuleType) -> bool:
     """Whether a Python module is no library's."""
     file = getattr(module, "__file__", None)
-    if file is None:
-        return module.__name__ == "__main__"
+    if file is None:  # the program, or one that code has made
+        is_made = type(module) is types.ModuleType and module.__dict__.get("__spec__") is None
+        return module.__name__ == "__main__" or (is_made and "." not in module.__name__)
     return not (is_internal_file(file) or file.startswith(_LIBRARY) or "-packages" in file)
 
 

@@ -6,6 +6,7 @@ iterators, caches.
 from __future__ import annotations
 
 import abc
+import builtins
 import collections
 import contextlib
 import contextvars
@@ -63,7 +64,7 @@ _OF_LIBRARY = frozenset(
 )
 _OF_TORCH = (
     *("torch.nn.modules", "torch.optim.lr_scheduler", "torch.optim.swa_utils"),
-    "torch.distributions",
+    *("torch.distributions", "torch.utils.data"),
 )
 # Not followed by their names: what makes or shows objects, and what watches them (use_patches.py).
 _NOT_RUN = frozenset(
@@ -72,6 +73,8 @@ _NOT_RUN = frozenset(
         *("__getattribute__", "__setattr__", "__delattr__"),
     }
 )
+# In the variables of code that is executed; captures change some of these (lookups.py).
+_BUILTINS = vars(builtins)
 _CACHED = type(functools.lru_cache(lambda: None))
 
 
@@ -101,7 +104,7 @@ class Reach:
     def value(self, value: Any, place: Place) -> None:
         """A read gave `value`."""
         kind = type(value)
-        if kind in PLAIN or issubclass(kind, FakeTensor):
+        if kind in PLAIN or issubclass(kind, FakeTensor) or value is _BUILTINS:
             return
         if id(value) in self._seen:
             self._watch.names.also(value, place.words)
@@ -202,7 +205,7 @@ class Reach:
             self._watch.guard("own", place, owner, "__mro__", owner.__mro__, words)
         for name, value in list(entries.items()):
             is_run = name.startswith("__") and name not in _NOT_RUN
-            if is_run and isinstance(value, types.FunctionType):
+            if is_run and isinstance(value, (types.FunctionType, staticmethod, classmethod)):
                 if is_users_own:
                     self._watch.entry(at, self._watch.names.entries_of(owner), name)
                 self.value(value, at.then("entry", name))

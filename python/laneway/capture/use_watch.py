@@ -256,6 +256,7 @@ class Watch:
             for number, (name, cell) in cells:
                 self._inside(cell, place.then("cell", number, name))
             return
+        self.know(function, place)  # first: it may be among its own variables
         for number, (name, cell) in cells:
             self._variable(cell, place.then("cell", number, name), name in named.stored)
         self._globals(function, place, named)
@@ -277,7 +278,6 @@ class Watch:
             if value is not None and not code_names.is_installed(code):
                 self.guard("own", place, function, name, value, words)
             self.reach.value(value, place.then("own", name, words))
-        self.know(function, place)
         wrapped = function.__dict__.get("__wrapped__")
         self.reach.value(wrapped, place.then("vars").then("entry", "__wrapped__"))
 
