@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from laneway import errors
-from laneway.cli import completion, job_table, simulate, view, watching, web
+from laneway.cli import completion, job_table, serve, simulate, view, watching, web
 from laneway.cli.arguments import parser
 from laneway.cli.screen import Screen
 from laneway.cli.tables import mebibytes
@@ -75,6 +75,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return DONE
     if arguments.command == "web":  # waits for its service
         return web.run(arguments)
+    if arguments.command == "serve":
+        return serve.run(arguments)
     if "job" in arguments:  # as a request names it
         by_name = job_ref.by_name if arguments.name else job_ref.text_of
         arguments.ref = by_name(arguments.job)

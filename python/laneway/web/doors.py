@@ -1,6 +1,6 @@
 """Doors: what every request must pass before anything is done for it. Host, Origin and the token
 are checked, bodies are read up to a bound, and each answer has the headers that keep a page to
-itself."""
+itself. `laneway serve` has doors of its own, of the same parts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEADERS = [
 ]
 
 
-class _Closed(Exception):
+class Closed(Exception):
     """Why a request is not answered: status code and sentence."""
 
     def __init__(self, code: int, why: str) -> None:
@@ -51,54 +51,62 @@ class Doors:
         headers: dict[str, str] = {}
         by_query = False
         try:
-            headers = _few(scope["headers"])
+            headers = few(scope["headers"])
             self._check_names(scope, headers)
             by_query = self._check_token(scope, headers)
             if scope["method"] == "POST":
-                receive = _given(await _body(headers, receive))
-        except _Closed as closed:
+                receive = _given(await body(headers, receive, limits.BODY_BYTES, limits.BODY_S))
+        except Closed as closed:
             answer = JSONResponse({"error": closed.why}, closed.code, {"connection": "close"})
-            await answer(scope, receive, _with(send, _HEADERS))
+            await answer(scope, receive, with_headers(send, _HEADERS))
             return
         added = list(_HEADERS)
         if by_query:
             cookie = f"{self.cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
             added.append((b"set-cookie", cookie.encode()))
-        await self._inside(scope, receive, _with(send, added))
+        await self._inside(scope, receive, with_headers(send, added))
 
     def _check_names(self, scope: Any, headers: dict[str, str]) -> None:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not known_host(self._place, host, self._hosts):
-            raise _Closed(
-                421, f"Host {host!r} is not this program: use the address that it printed"
-            )
+            raise Closed(421, f"Host {host!r} is not this program: use the address that it printed")
         if origin is None and scope["method"] == "POST":
-            raise _Closed(403, f"a POST needs the page's own origin: send Origin: http://{host}")
+            raise Closed(403, f"a POST needs the page's own origin: send Origin: http://{host}")
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
-            raise _Closed(403, f"Origin {origin!r} is another page: only http://{host} may ask")
+            raise Closed(403, f"Origin {origin!r} is another page: only http://{host} may ask")
 
     def _check_token(self, scope: Any, headers: dict[str, str]) -> bool:
         """Whether the query had the token: then the answer brings the cookie."""
         if scope["path"] == _FREE and scope["method"] in ("GET", "HEAD"):
             return False
-        scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._fits(bearer.strip()):
+        if self._fits(bearer_of(headers)):
             return False
         if self._fits(_cookie(headers.get("cookie", ""), self.cookie)):
             return False
         if scope["method"] == "GET" and self._fits(_query(scope["query_string"], "token")):
             return True
-        raise _Closed(
+        raise Closed(
             401,
             "no token, or an old one: open the address that `laneway web` printed when it started, "
             "or send Authorization: Bearer TOKEN",
         )
 
     def _fits(self, text: str) -> bool:
-        return hmac.compare_digest(text.encode("utf-8", "replace"), self._token.encode())
+        return fits(text, self._token)
 
 
-def _few(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
+def fits(text: str, token: str) -> bool:
+    """Whether it is the token; how long that takes says nothing of the token."""
+    return hmac.compare_digest(text.encode("utf-8", "replace"), token.encode())
+
+
+def bearer_of(headers: dict[str, str]) -> str:
+    """What stands behind Authorization: Bearer; "" without it."""
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    return bearer.strip() if scheme.lower() == "bearer" else ""
+
+
+def few(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
     """The headers that are looked at; each may come once."""
     found: dict[str, str] = {}
     for name, value in raw:
@@ -106,9 +114,9 @@ def _few(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
         if key not in ("host", "origin", "authorization", "cookie", "content-length"):
             continue
         if len(value) > limits.HEAD_FIELD_BYTES:
-            raise _Closed(431, f"{key} has {len(value)} bytes; at most {limits.HEAD_FIELD_BYTES}")
+            raise Closed(431, f"{key} has {len(value)} bytes; at most {limits.HEAD_FIELD_BYTES}")
         if key in found:
-            raise _Closed(400, f"{key} stands twice in the request")
+            raise Closed(400, f"{key} stands twice in the request")
         found[key] = value.decode("latin-1")
     return found
 
@@ -128,26 +136,28 @@ def _query(text: bytes, name: str) -> str:
         return ""
 
 
-async def _body(headers: dict[str, str], receive: Any) -> bytes:
+async def body(headers: dict[str, str], receive: Any, most: int, seconds: float) -> bytes:
     """All of it. Refused by its announced length before anything is read."""
-    too_long = _Closed(413, f"the body has more than {limits.BODY_BYTES} bytes")
+    too_long = Closed(413, f"the body has more than {most} bytes")
     length = headers.get("content-length", "0")
-    if not length.isdigit() or int(length[:12]) > limits.BODY_BYTES:
+    if not length.isdigit() or int(length[:12]) > most:
         raise too_long
-    body = b""
+    parts, count = [], 0
     try:
-        async with asyncio.timeout(limits.BODY_S):
+        async with asyncio.timeout(seconds):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise _Closed(400, "the body ended before its length")
-                body += message.get("body", b"")
-                if len(body) > limits.BODY_BYTES:
+                    raise Closed(400, "the body ended before its length")
+                part = message.get("body", b"")
+                parts.append(part)
+                count += len(part)
+                if count > most:
                     raise too_long
                 if not message.get("more_body"):
-                    return body
+                    return part if len(parts) == 1 else b"".join(parts)
     except TimeoutError:
-        raise _Closed(408, f"the body did not come within {limits.BODY_S:.0f} s") from None
+        raise Closed(408, f"the body did not come within {seconds:.0f} s") from None
 
 
 def _given(body: bytes) -> Any:
@@ -157,7 +167,7 @@ def _given(body: bytes) -> Any:
     return receive
 
 
-def _with(send: Any, headers: list[tuple[bytes, bytes]]) -> Any:
+def with_headers(send: Any, headers: list[tuple[bytes, bytes]]) -> Any:
     async def sending(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message.get("headers", ()), *headers]}

@@ -1,4 +1,4 @@
-"""Where `laneway web` listens, and with which token."""
+"""Where a program listens (`laneway web`, `laneway serve`), and with which token."""
 
 from __future__ import annotations
 
@@ -36,49 +36,57 @@ class Place:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def place_of(text: str) -> Place:
+def place_of(text: str, option: str = "--listen") -> Place:
     """HOST:PORT, [IPV6]:PORT or unix:PATH. Raises InvalidInput."""
     if text.startswith("unix:"):
         path = text.removeprefix("unix:")
         if not path:
-            raise InvalidInput("--listen unix: has no path: give unix:PATH")
+            raise InvalidInput(f"{option} unix: has no path: give unix:PATH")
         return Place(path=os.path.abspath(path))
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/?#@\s]+)):(\d{1,5})", text)
     if match is None or int(match.group(3)) > 65535:
         raise InvalidInput(
-            f"--listen {text!r} is no place: give HOST:PORT, [IPV6]:PORT or unix:PATH; port 0 "
+            f"{option} {text!r} is no place: give HOST:PORT, [IPV6]:PORT or unix:PATH; port 0 "
             "chooses one"
         )
     return Place(host=match.group(1) or match.group(2), port=int(match.group(3)))
 
 
 def token_of(place: Place, file: str | None) -> str:
-    """The token of the file, or a new one. Raises InvalidInput for a file that others may read, or
-    whose content is no token, and for a place that others reach without a token file."""
-    if file is None:
-        if not place.loopback:
-            raise InvalidInput(
-                f"--listen {place.netloc()} can be reached from other machines: give --token-file "
-                "FILE, or listen on 127.0.0.1 and reach it through ssh -L"
-            )
-        return secrets.token_urlsafe(24)
+    """The token of the file, or a new one. Raises InvalidInput as check_reach and token_in do."""
+    check_reach(place, file, "--listen", "--token-file")
+    return secrets.token_urlsafe(24) if file is None else token_in(file, "--token-file")
+
+
+def check_reach(place: Place, file: str | None, listen: str, option: str) -> None:
+    """Raises InvalidInput for a place that others reach without a file of a token."""
+    if file is None and not place.loopback:
+        raise InvalidInput(
+            f"{listen} {place.netloc()} can be reached from other machines: give {option} FILE, or "
+            "listen on 127.0.0.1 and reach it through ssh -L"
+        )
+
+
+def token_in(file: str, option: str) -> str:
+    """The token of the file. Raises InvalidInput for a file that others may read, or whose content
+    is no token."""
     try:
         with open(file, encoding="ascii") as opened:
             facts = os.fstat(opened.fileno())
             text = opened.read(limits.TOKEN_CHARACTERS[1] + 2).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"--token-file {file}: {error}") from None
+        raise InvalidInput(f"{option} {file}: {error}") from None
     if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in (0, os.geteuid()):
-        raise InvalidInput(f"--token-file {file}: it must be a file of your own, or of root")
+        raise InvalidInput(f"{option} {file}: it must be a file of your own, or of root")
     if facts.st_mode & 0o077:
         mode = stat.S_IMODE(facts.st_mode)
         raise InvalidInput(
-            f"--token-file {file}: others may read or write it (mode {mode:04o}); chmod 600 {file}"
+            f"{option} {file}: others may read or write it (mode {mode:04o}); chmod 600 {file}"
         )
     least, most = limits.TOKEN_CHARACTERS
     if not least <= len(text) <= most or not re.fullmatch(r"[A-Za-z0-9._~-]+", text):
         raise InvalidInput(
-            f"--token-file {file}: a token has {least} to {most} letters, digits or any of ._~- ; "
+            f"{option} {file}: a token has {least} to {most} letters, digits or any of ._~- ; "
             'write one with: python3 -c "import secrets; print(secrets.token_urlsafe(24))"'
         )
     return text

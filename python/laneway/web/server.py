@@ -3,74 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import socket
-from collections.abc import Iterator
-from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from laneway.web import limits
 from laneway.web.app import App
+from laneway.web.connections import Protocol, Server
 from laneway.web.doors import Doors
 from laneway.web.listen import Place, forget, opened
 from laneway.web.streams import Streams
 from laneway.web.watch import Asked, Watch
-
-
-class _Protocol(HttpToolsProtocol):
-    """Ends a connection whose request does not begin to make sense: a head that does not come, or
-    does not end. Lets a stream end its own connection without waiting for the reader."""
-
-    _patience: asyncio.TimerHandle | None = None
-    _head_bytes: int | None = 0  # None: the head is there
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        transport.set_write_buffer_limits(high=limits.BUFFER_BYTES)
-        self._wait_for_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if self._head_bytes is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > limits.BODY_BYTES * 2:
-                self.transport.abort()
-                return
-        super().data_received(data)
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["laneway.abort"] = self.transport.abort
-        if self._head_bytes is None:
-            self._wait_for_head()
-
-    def on_headers_complete(self) -> None:
-        self._stop_waiting()
-        super().on_headers_complete()
-
-    def _wait_for_head(self) -> None:
-        self._stop_waiting()
-        self._head_bytes = 0
-        self._patience = self.loop.call_later(limits.HEAD_S, self.transport.abort)
-
-    def _stop_waiting(self) -> None:
-        self._head_bytes = None
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-
-
-class _Server(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """The signals are ours."""
-        yield
 
 
 def serve(place: Place, token: str, address: str | None) -> None:
@@ -89,10 +33,10 @@ async def _serve(listening: socket.socket, place: Place, token: str, address: st
     watch = Watch(asked.status, asked.close, lambda: streams.wake())
     streams = Streams(watch.seen)
     doors = Doors(App(watch, streams, address).asgi, place, token)
-    server = _Server(
+    server = Server(
         uvicorn.Config(
             doors,
-            http=_Protocol,
+            http=Protocol,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -1,0 +1,180 @@
+"""Requests and answers of inference in the form of KServe v2 over HTTP: JSON, and tensors as bytes
+behind it (the binary extension)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from laneway.serve import limits, tensors
+from laneway.serve.problem import Problem
+from laneway.serve.spec import Spec
+from laneway.serve.tensors import Tensor
+
+HEADER_LENGTH = b"inference-header-content-length"
+_MOST_ELEMENTS = 1 << 62
+
+
+@dataclasses.dataclass
+class Request:
+    """`inputs` in the model's order; `outputs`: of each wanted one its place in the model, and
+    whether as binary."""
+
+    id: str | None
+    inputs: list[Tensor]
+    outputs: list[tuple[int, bool]]
+
+
+def parsed(spec: Spec, body: bytes, header_length: str | None) -> Request:
+    """Raises Problem 400."""
+    head, binary = body, memoryview(b"")
+    if header_length is not None:
+        if not header_length.isdigit() or int(header_length[:12]) > len(body):
+            raise Problem(
+                400,
+                f"Inference-Header-Content-Length is {header_length[:40]!r}, and the body has "
+                f"{len(body)} bytes",
+            )
+        head, binary = body[: int(header_length)], memoryview(body)[int(header_length) :]
+    given = read_json(head)
+    return Request(_id(given), _inputs(spec, given, binary), _outputs(spec, given))
+
+
+def read_json(text: bytes) -> dict[str, Any]:
+    """Raises Problem for what is no JSON, or no object."""
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is no number of JSON: send it as binary")
+
+    try:
+        given = json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise Problem(400, f"the body is no JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise Problem(400, f"the body is a {type(given).__name__}: give an object")
+    return given
+
+
+def _id(given: dict[str, Any]) -> str | None:
+    id = given.get("id")
+    if id is not None and not isinstance(id, str):
+        raise Problem(400, f"id is {id!r}: give a text")
+    return id
+
+
+def _inputs(spec: Spec, given: dict[str, Any], binary: memoryview) -> list[Tensor]:
+    rows = given.get("inputs")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Problem(400, "inputs: give a list of objects with name, datatype, shape and data")
+    found: dict[str, Tensor] = {}
+    at = 0
+    for row in rows:
+        name = row.get("name")
+        if not isinstance(name, str) or name in found:
+            raise Problem(400, f"an input's name is {name!r}: give each of them once")
+        tensor, used = _tensor(name, row, binary[at:])
+        found[name], at = tensor, at + used
+    if at != len(binary):
+        raise Problem(400, f"{len(binary) - at} bytes behind those of the inputs belong to none")
+    return in_order(spec, found)
+
+
+def in_order(spec: Spec, found: dict[str, Tensor]) -> list[Tensor]:
+    """The inputs as model.toml has them. Raises Problem for others."""
+    names = [one.name for one in spec.inputs]
+    for name in found:
+        if name not in names:
+            raise Problem(
+                400, f"there is no input '{name[:200]}'; the model has {', '.join(names)}"
+            )
+    for name in names:
+        if name not in found:
+            raise Problem(400, f"input '{name}' is missing")
+    return [found[name] for name in names]
+
+
+def _tensor(name: str, row: dict[str, Any], binary: memoryview) -> tuple[Tensor, int]:
+    """The tensor, and how many of the bytes are its own."""
+    datatype, shape = row.get("datatype"), row.get("shape")
+    if datatype not in tensors.DATATYPES:
+        raise Problem(
+            400, f"input '{name}' has datatype {datatype!r}: give {', '.join(tensors.DATATYPES)}"
+        )
+    sized = checked_shape(name, shape)
+    parameters = row.get("parameters") or {}
+    if not isinstance(parameters, dict) or "shared_memory_region" in parameters:
+        raise Problem(400, f"input '{name}': shared memory is not taken here, send its bytes")
+    size = parameters.get("binary_data_size")
+    if size is None:
+        data = tensors.from_json(name, datatype, sized, row.get("data"))
+        return Tensor(datatype, sized, data), 0
+    if type(size) is not int or not 0 <= size <= len(binary):
+        raise Problem(400, f"input '{name}' has {size!r} bytes, and {len(binary)} are left")
+    return Tensor(datatype, sized, binary[:size].tobytes()), size
+
+
+def checked_shape(name: str, shape: Any) -> tuple[int, ...]:
+    """Raises Problem for what is no shape."""
+    if (
+        not isinstance(shape, list)
+        or len(shape) > limits.DIMENSIONS
+        or any(type(n) is not int or not 0 <= n < _MOST_ELEMENTS for n in shape)
+    ):
+        raise Problem(
+            400,
+            f"input '{name}' has shape {str(shape)[:200]}: give a list of at most "
+            f"{limits.DIMENSIONS} sizes",
+        )
+    return tuple(shape)
+
+
+def _outputs(spec: Spec, given: dict[str, Any]) -> list[tuple[int, bool]]:
+    parameters = given.get("parameters") or {}
+    if not isinstance(parameters, dict):
+        raise Problem(400, "parameters: give an object")
+    binary = parameters.get("binary_data_output") is True
+    rows = given.get("outputs")
+    if rows is None:
+        return [(index, binary) for index in range(len(spec.outputs))]
+    names = [one.name for one in spec.outputs]
+    wanted = []
+    if not isinstance(rows, list) or not rows:
+        raise Problem(400, "outputs: give a list of objects with name, or leave it out for all")
+    for row in rows:
+        name = row.get("name") if isinstance(row, dict) else row
+        if name not in names:
+            raise Problem(
+                400, f"there is no output {str(name)[:200]!r}; the model has {', '.join(names)}"
+            )
+        own = row.get("parameters") or {}
+        if not isinstance(own, dict) or "shared_memory_region" in own or own.get("classification"):
+            raise Problem(400, f"output '{name}': only binary_data is taken of its parameters")
+        wanted.append((names.index(name), own.get("binary_data", binary) is True))
+    return wanted
+
+
+def answer(
+    name: str, version: str, spec: Spec, request: Request, outputs: list[Tensor]
+) -> tuple[bytes, int | None]:
+    """The body, and the length of its JSON where bytes follow. Raises Problem for values that JSON
+    has not."""
+    rows, parts = [], []
+    for index, as_binary in request.outputs:
+        tensor, own = outputs[index], spec.outputs[index].name
+        row: dict[str, Any] = {
+            "name": own,
+            "datatype": tensor.datatype,
+            "shape": list(tensor.shape),
+        }
+        if as_binary:
+            row["parameters"] = {"binary_data_size": len(tensor.data)}
+            parts.append(tensor.data)
+        else:
+            row["data"] = tensors.to_json(own, tensor)
+        rows.append(row)
+    told: dict[str, Any] = {"model_name": name, "model_version": version, "outputs": rows}
+    if request.id is not None:
+        told["id"] = request.id
+    head = json.dumps(told).encode()
+    return (b"".join([head, *parts]), len(head)) if parts else (head, None)

@@ -1,0 +1,344 @@
+"""One version of a model: from its folder to a job, and requests to iterations."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+from typing import Any
+
+from laneway import errors
+from laneway.serve import batch, limits
+from laneway.serve.batch import Ask, Waiting
+from laneway.serve.counts import Counts
+from laneway.serve.link import Link
+from laneway.serve.making import Form, Making, Plan
+from laneway.serve.native_job import Graph, Iteration, NativeJob, Placing
+from laneway.serve.problem import Problem, of_service
+from laneway.serve.repository import Facts
+from laneway.serve.spec import Shapes
+from laneway.serve.tensors import Tensor, byte_count
+
+
+class Model:
+    """Belongs to the event loop. `state`: UNAVAILABLE, LOADING or READY, and `why` it is not."""
+
+    def __init__(self, facts: Facts, making: Making, link: Link) -> None:
+        self.facts, self.spec = facts, facts.spec
+        self._making, self._link = making, link
+        self.state, self.why = "UNAVAILABLE", ""
+        self.counts = Counts()
+        self.pending = 0  # requests that are not answered
+        self._waiting = Waiting()
+        self._in_flight = 0
+        self._plan: Plan | None = None
+        self._forms: dict[Shapes, Form] = {}  # that the newest used is last of
+        self._job: NativeJob | None = None
+        self._graphs: dict[Shapes, Graph] = {}
+        self._preparing: asyncio.Task[None] | None = None
+        self.failed: Problem | None = None  # why it is not loaded again by itself
+        self._placing: Placing | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def infer(self, inputs: list[Tensor]) -> list[Tensor]:
+        """The outputs for these inputs, which are in the order of model.toml. Raises Problem."""
+        self._check(inputs)
+        if self.pending >= self.spec.queue:
+            self.counts.reject.add(0)
+            told = f"{self.pending} requests for '{self.facts.name}' wait, its queue holds no more"
+            raise Problem(429, told, limits.RETRY_S)
+        start, self.pending = time.perf_counter_ns(), self.pending + 1
+        try:
+            async with asyncio.timeout(self.spec.deadline_ms / 1e3):
+                outputs = await self._run(inputs)
+            self.counts.success.add(time.perf_counter_ns() - start)
+            return outputs
+        except TimeoutError:
+            self.counts.fail.add(time.perf_counter_ns() - start)
+            raise Problem(504, self._late()) from None
+        except Problem:
+            self.counts.fail.add(time.perf_counter_ns() - start)
+            raise
+        except asyncio.CancelledError:
+            self.counts.cancel.add(time.perf_counter_ns() - start)
+            raise
+        finally:
+            self.pending -= 1
+
+    async def load(self) -> None:
+        """Loads it with the smallest of its shapes. Raises Problem."""
+        self.failed = None
+        await self._ready_for(self.spec.smallest())
+
+    async def unload(self) -> None:
+        """Ends its job and forgets what was made of it; what waits is answered 503."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+        for ask in self._waiting.take_all():
+            _fail(ask, Problem(503, f"'{self.facts.name}' was unloaded", limits.RETRY_S))
+        self.failed, self.state, self.why = None, "UNAVAILABLE", "unloaded"
+        plan, self._plan, self._forms = self._plan, None, {}
+        await self._end_job()
+        if plan is not None:
+            await asyncio.to_thread(plan.forget)
+
+    def lose_job(self) -> None:
+        """The service that had it is gone: the next request offers the job again."""
+        self._job, self._graphs = None, {}
+        if self.state == "READY":
+            self.state, self.why = "UNAVAILABLE", "the service was away: it is offered again"
+
+    def _check(self, inputs: list[Tensor]) -> None:
+        rows = set()
+        for spec, given in zip(self.spec.inputs, inputs):
+            if given.datatype != spec.datatype:
+                raise Problem(
+                    400, f"input '{spec.name}' is {given.datatype}; the model takes {spec.datatype}"
+                )
+            spec.check(given.shape)
+            size, has = byte_count(given.datatype, given.shape), len(given.data)
+            if size != has:
+                raise Problem(
+                    400,
+                    f"input '{spec.name}' of shape {list(given.shape)} has {size} bytes, and {has} "
+                    "came",
+                )
+            rows.add(given.shape[0] if given.shape else None)
+        if not self.spec.batched():
+            return
+        if len(rows) > 1:
+            raise Problem(400, f"the inputs have {sorted(rows)} rows: give all the same")
+        if max(rows) > self.spec.max_batch:
+            raise Problem(
+                400, f"the inputs have {max(rows)} rows; max_batch is {self.spec.max_batch}"
+            )
+
+    def _late(self) -> str:
+        placing = self._placing
+        where = f"its job waits for memory: {placing.why}" if placing else "it was not answered"
+        if self.state == "LOADING" and placing is None:
+            where = "it is being imported and captured"
+        return f"'{self.facts.name}': {self.spec.deadline_ms:g} ms have passed, and {where}"
+
+    async def _run(self, inputs: list[Tensor]) -> list[Tensor]:
+        shapes = tuple(tensor.shape for tensor in inputs)
+        if batch.form_shapes(self.spec, shapes) not in self._graphs:
+            await self._ready_for(shapes)
+        data = [tensor.data for tensor in inputs]
+        ask = Ask(shapes, data, asyncio.get_running_loop().create_future())
+        self._waiting.add(ask)
+        self._pump()
+        try:
+            shapes_of, outputs = await ask.answer
+        except asyncio.CancelledError:
+            self._drop(ask)
+            raise
+        return [
+            Tensor(spec.datatype, shape, data)
+            for spec, shape, data in zip(self.spec.outputs, shapes_of, outputs)
+        ]
+
+    def _drop(self, ask: Ask) -> None:
+        """Its caller has gone, or its time has passed."""
+        ask.gone = True
+        self._waiting.remove(ask)
+        together = ask.iteration
+        if together is not None and all(one.gone for one in together[1]):
+            together[0].gone = True
+
+    def _pump(self) -> None:
+        """Starts what may run now."""
+        while self._waiting and self._in_flight < limits.IN_FLIGHT and self._job is not None:
+            if self._waits_for_more():
+                return
+            asks = self._waiting.take(self.spec)
+            rows = sum(ask.rows for ask in asks) if self.spec.batched() else 0
+            shapes = asks[0].shapes
+            if self.spec.batched():
+                rows = batch.form_rows(rows, self.spec.max_batch)
+                shapes = batch.with_rows(shapes, rows)
+            graph = self._graphs.get(shapes)
+            if graph is None:  # the job was lost, or the form dropped, since it asked
+                for ask in asks:
+                    _fail(ask, Problem(503, "the model was taken from the service", limits.RETRY_S))
+                continue
+            given = batch.joined(asks, rows) if self.spec.batched() else asks[0].data
+            iteration = Iteration(self._job, graph, graph.inputs(given))
+            for ask in asks:
+                ask.iteration = (iteration, asks)
+                self.counts.queue.add(time.perf_counter_ns() - ask.since_ns)
+            self._in_flight += 1
+            self._link.waiters.over(iteration).add_done_callback(
+                functools.partial(self._ended, time.perf_counter_ns(), iteration, graph, asks, rows)
+            )
+
+    def _waits_for_more(self) -> bool:
+        """Whether the next batch is not full and may still wait; then a timer starts it."""
+        delay_ns = self.spec.max_delay_us * 1000
+        if not delay_ns or self._waiting.rows(self.spec) >= self.spec.max_batch:
+            return False
+        left_ns = self._waiting.oldest_ns() + delay_ns - time.perf_counter_ns()
+        if left_ns <= 0:
+            return False
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(left_ns / 1e9, self._on_timer)
+        return True
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._pump()
+
+    def _ended(
+        self,
+        start: int,
+        iteration: Iteration,
+        graph: Graph,
+        asks: list[Ask],
+        rows: int,
+        over: asyncio.Future[None],
+    ) -> None:
+        self._in_flight -= 1
+        self.counts.compute.add(time.perf_counter_ns() - start)
+        for ask in asks:
+            ask.iteration = None
+        error = over.exception() or iteration.failed
+        if error is None and not iteration.gone:
+            self._answer(iteration, graph, asks, rows)
+        elif error is not None:
+            problem = self._told(error)
+            for ask in asks:
+                _fail(ask, problem)
+        self._pump()
+
+    def _answer(self, iteration: Iteration, graph: Graph, asks: list[Ask], rows: int) -> None:
+        self.counts.executions += 1
+        self.counts.last_ms = time.time_ns() // 1_000_000
+        chosen = [iteration.outputs[index] for index in graph.form.outputs]
+        shapes = [graph.form.every[index][1] for index in graph.form.outputs]
+        every = batch.divided(asks, chosen, rows) if self.spec.batched() else [chosen]
+        for ask, data in zip(asks, every):
+            self.counts.rows += ask.rows if self.spec.batched() else 1
+            if not ask.answer.done():
+                own = [(ask.rows, *s[1:]) for s in shapes] if self.spec.batched() else shapes
+                ask.answer.set_result((own, data))
+
+    def _told(self, error: BaseException) -> Problem:
+        """The answer for an error of the job, which is offered again where that may help."""
+        if not isinstance(error, errors.Error):
+            return Problem(409, f"'{self.facts.name}': {type(error).__name__}: {error}")
+        problem = of_service(error, limits.RETRY_S)
+        if isinstance(error, errors.ServiceUnavailable):
+            self._link.look_again()
+            self._leave_job()
+        elif isinstance(error, errors.JobFailed):
+            self.failed = problem
+            self.state, self.why = "UNAVAILABLE", problem.why
+            self._leave_job()
+        return problem
+
+    def _leave_job(self) -> None:
+        task = asyncio.ensure_future(self._end_job())
+        self._link.keep(task)
+
+    async def _end_job(self) -> None:
+        job, self._job, self._graphs = self._job, None, {}
+        if job is not None:
+            await asyncio.to_thread(job.close)
+
+    async def _ready_for(self, shapes: Shapes) -> None:
+        """Returns when the job has the forms for these shapes. Others may wait for the same; who
+        goes away stops nobody's loading."""
+        wanted = batch.form_shapes(self.spec, shapes)
+        while wanted not in self._graphs:
+            if self.failed is not None:
+                raise self.failed
+            if self._preparing is None:
+                self._preparing = asyncio.ensure_future(self._prepare(shapes))
+                self._preparing.add_done_callback(self._prepared)
+            try:
+                await asyncio.shield(self._preparing)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                raise Problem(503, f"'{self.facts.name}' was unloaded", limits.RETRY_S) from None
+
+    def _prepared(self, task: asyncio.Task[None]) -> None:
+        if self._preparing is task:
+            self._preparing = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self.state, self.why = "READY", ""
+        elif isinstance(error, Problem):
+            if self._job is None:
+                self.state, self.why = "UNAVAILABLE", error.why
+            if error.code == 409 and self._plan is None:
+                self.failed = error  # until it is loaded again, or its folder changes
+
+    async def _prepare(self, shapes: Shapes) -> None:
+        start = time.perf_counter_ns()
+        if self._job is None:
+            self.state, self.why = "LOADING", ""
+        service = await self._link.service()
+        wanted = [s for s in batch.all_forms(self.spec, shapes) if s not in self._forms]
+        if self._plan is None:
+            self._plan, made = await self._making.plan(self.facts, wanted, service.kernels)
+        elif wanted:
+            made = await self._making.forms(self.facts, self._plan, wanted, service.kernels)
+        else:
+            made = []
+        self._forms.update({form.shapes: form for form in made})
+        try:
+            await self._offer(service)
+        except errors.Error as error:
+            if isinstance(error, errors.ServiceUnavailable):
+                self._link.look_again()
+            raise of_service(error, limits.RETRY_S) from None
+        self.counts.load.add(time.perf_counter_ns() - start)
+
+    async def _offer(self, service: Any) -> None:
+        """Gives the service the job, and the forms that it has not. Raises errors.Error."""
+        if self._job is None:
+            plan, priority = self._plan, self.spec.priority
+            assert plan is not None
+            job = await asyncio.to_thread(NativeJob, service, self.facts.job, plan, priority)
+            placing = self._placing = Placing(job)
+            try:
+                await self._link.waiters.over(placing)
+                if placing.failed is not None:
+                    raise placing.failed
+                if self.spec.pin:
+                    await asyncio.to_thread(job.pin)
+            except BaseException:
+                placing.gone = True
+                self._link.keep(asyncio.ensure_future(asyncio.to_thread(job.close)))
+                raise
+            finally:
+                self._placing = None
+            self._job, self._graphs = job, {plan.first.shapes: Graph(plan.first, 0)}
+        await self._drop_forms()
+        for shapes, form in self._forms.items():
+            if shapes not in self._graphs:
+                graph = await asyncio.to_thread(form.graph.read_bytes)
+                number = await asyncio.to_thread(self._job.add, graph)
+                self._graphs[shapes] = Graph(form, number)
+
+    async def _drop_forms(self) -> None:
+        """Leaves the newest forms, and the plan's."""
+        most = limits.FORMS * len(batch.all_forms(self.spec, self.spec.smallest()))
+        assert self._plan is not None
+        extra = [shapes for shapes in self._forms if shapes != self._plan.first.shapes]
+        for shapes in extra[: max(0, len(extra) + 1 - most)]:
+            del self._forms[shapes]
+            graph = self._graphs.pop(shapes, None)
+            if graph is not None and self._job is not None:
+                await asyncio.to_thread(self._job.drop, graph.number)
+
+
+def _fail(ask: Ask, problem: Problem) -> None:
+    if not ask.answer.done():
+        with contextlib.suppress(asyncio.InvalidStateError):
+            ask.answer.set_exception(problem)
