@@ -23,6 +23,7 @@ from laneway.capture.code_names import is_empty
 from laneway.capture.left_values import Left
 from laneway.capture.looks import clears_of
 from laneway.capture.recorder import Recorder
+from laneway.capture.use_optimizers import OF_EVERY_OPTIMIZER
 from laneway.capture.use_reach import is_watchable
 from laneway.capture.use_watch import OF_EVERY_MODULE, Watch
 from laneway.capture.uses import (
@@ -89,11 +90,14 @@ class Effects:
     def _changes(self) -> Iterator[Effect]:
         """What is otherwise than before the run; `was_read` where the step may have read it."""
         watch = self._watch
-        for known in watch.objects.values():
+        for known in {id(known): known for known in watch.objects.values()}.values():
             if known.entries is None or id(known.entries) in watch.containers:
                 continue
             at, in_module = known.place.then("vars"), isinstance(known.of, torch.nn.Module)
-            for key, before, after in _differences(known.before, known.entries):
+            now = known.entries if known.run is None else known.run
+            for key, before, after in _differences(known.before, now):
+                if known.run is not None and (key in OF_EVERY_OPTIMIZER or key in known.by_torch):
+                    continue
                 if known.is_own and key in OF_EVERY_MODULE and key != "_is_full_backward_hook":
                     continue
                 name, kind = known.place.words, type(known.of).__name__

@@ -173,7 +173,7 @@ class Reach:
                 continue
             self._seen.add(id(owner))
             self._held.append(owner)
-            self._entries(owner, place.then("class", position, owner.__name__))
+            self.entries(owner, place.then("class", position, owner.__name__))
 
     def _class(self, of: type, place: Place) -> None:
         if isinstance(of, abc.ABCMeta):
@@ -182,7 +182,7 @@ class Reach:
         for position, owner in enumerate(type(of).__mro__):  # metaclasses
             if not is_of_library(owner.__module__):
                 self._held.append(owner)
-                self._entries(owner, place.then("class", position, owner.__name__))
+                self.entries(owner, place.then("class", position, owner.__name__))
                 self._watch.names.also(owner, of.__name__)
                 self._watch.names.also(owner, place.words)
         for position, owner in enumerate(of.__mro__):
@@ -190,9 +190,10 @@ class Reach:
                 self._seen.add(id(owner))
                 if is_watchable(owner) and owner is not torch.nn.Module:
                     at = place if position == 0 else place.then("base", position, owner.__name__)
-                    self._entries(owner, at)
+                    self.entries(owner, at)
 
-    def _entries(self, owner: type, place: Place) -> None:
+    def entries(self, owner: type, place: Place) -> None:
+        """What may be read of a class: what Python calls by itself, and what code names."""
         entries = vars(owner)
         if owner.__module__.startswith("torch."):
             return

@@ -13,14 +13,13 @@ import contextlib
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.optim import Optimizer
 
-from laneway.capture import code_names, lookups
+from laneway.capture import code_names, lookups, use_optimizers
 from laneway.capture.byte_code import refuse_unknown_python
 from laneway.capture.chance import Chance
 from laneway.capture.code_names import Named, named_in
@@ -57,7 +56,7 @@ class Watch:
         self,
         modules: Iterable[torch.nn.Module],
         functions: Iterable[Any],
-        optimizers: Sequence[Optimizer] = (),
+        optimizers: use_optimizers.Pairs = (),
         fakes: dict[int, torch.Tensor] | None = None,
         tensors: TensorAttributes | None = None,
     ) -> None:
@@ -98,8 +97,10 @@ class Watch:
                     self._own_module(root, Place(None, "root", number, type(root).__name__))
                 else:
                     self.reach.value(root, Place(None, "root", number, ""))
-            if self.hooks.of_optimizers(self._optimizers, len(self._roots)):
+            if self.hooks.of_optimizers([o for o, _ in self._optimizers], len(self._roots)):
                 self.alone = "an optimizer has hooks"
+            if use_optimizers.know(self, self._optimizers, len(self._roots)):
+                self.alone = "an optimizer is of a class that is not torch's"
             try:
                 yield
                 self.reach.imported()
@@ -119,6 +120,8 @@ class Watch:
     def read(self, of: Any, name: str) -> None:
         known = self.objects.get(id(of))
         if known is None or name in known.seen:
+            return
+        if known.run is not None and use_optimizers.is_torchs_own(name, 2):
             return
         if name in _WHOLE:
             self._read_whole(known, name)

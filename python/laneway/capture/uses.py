@@ -97,7 +97,8 @@ _LOOK: dict[str, Callable[[Any, Any], Any]] = {
 class Known:
     """A known object. `entries` is its dictionary, `before` a copy from when it became known,
     `seen` the attributes that were read or written, `written` those that were written first,
-    `lines` where they were written, `by_torch` those that torch itself wrote."""
+    `lines` where they were written, `by_torch` those that torch itself wrote. `run`: the dictionary
+    that the run changes in the place of `entries`, of an optimizer."""
 
     __slots__ = (
         "of",
@@ -109,6 +110,7 @@ class Known:
         "lines",
         "by_torch",
         "is_own",
+        "run",
     )
 
     def __init__(self, of: Any, place: Place, entries: Any, is_own: bool) -> None:
@@ -118,6 +120,7 @@ class Known:
         self.written: set[str] = set()
         self.lines: dict[str, str | None] = {}
         self.by_torch: set[str] = set()
+        self.run: dict[str, Any] | None = None
 
 
 @dataclasses.dataclass(eq=False)

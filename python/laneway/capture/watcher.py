@@ -29,6 +29,8 @@ class Reach(Protocol):
 
     def value(self, value: Any, place: Place) -> None: ...
 
+    def entries(self, owner: type, place: Place) -> None: ...
+
 
 class Tensors(Protocol):
     """tensor_attributes.TensorAttributes."""

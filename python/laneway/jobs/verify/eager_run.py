@@ -99,7 +99,8 @@ class EagerRun:
         self, copies: Copies, modules: list, own: list, args: tuple, kwargs: dict[str, Any]
     ) -> Any:
         records = torch.is_grad_enabled()  # leaving inference_mode sets it
-        watch = Watch(modules, self._functions, own, copies.of)
+        pairs = list(zip(own, copies.optimizers))
+        watch = Watch(modules, self._functions, pairs, copies.of)
         effects = Effects(watch)
         try:
             with (
@@ -108,7 +109,7 @@ class EagerRun:
                 torch.inference_mode(False),
                 torch.set_grad_enabled(records),
             ):
-                for optimizer, copied in zip(own, copies.optimizers):
+                for optimizer, copied in pairs:
                     entered.enter_context(optimizers.standing_in(copied, optimizer))
                 return self._program(copies.optimizers, args, kwargs)
         finally:
