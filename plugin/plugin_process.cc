@@ -1,10 +1,6 @@
 #include "plugin/plugin_process.h"
 
-#include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,9 +15,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/start_program.h"
 #include "plugin/frames.h"
-
-extern char** environ;
 
 namespace laneway::plugin {
 namespace {
@@ -43,56 +38,8 @@ class Closing {
   int descriptor_;
 };
 
-struct Launch {
-  const char* file;
-  char* const* arguments;
-  int channel;
-  int no_input;
-  int failure;  // where errno is written if the program cannot be run
-  pid_t parent;
-};
-
-void report_failure(int failure) {
-  const int number = errno;
-  // Nobody is left to be told if this fails.
-  [[maybe_unused]] const ssize_t written = ::write(failure, &number, sizeof(number));
-}
-
-// In the child, between fork and exec: only calls that are allowed there.
-[[noreturn]] void become(const Launch& launch) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != launch.parent) ::_exit(127);  // it died before the line above
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
-  const rlimit memory{.rlim_cur = kMaxMemory, .rlim_max = kMaxMemory};
-  ::setrlimit(RLIMIT_DATA, &memory);
-  // Above all that are given, so that none of them is overwritten before it is where it belongs.
-  const int failure = ::fcntl(launch.failure, F_DUPFD_CLOEXEC, 10);
-  const int channel = ::fcntl(launch.channel, F_DUPFD_CLOEXEC, 10);
-  ::dup2(::fcntl(launch.no_input, F_DUPFD_CLOEXEC, 10), STDIN_FILENO);
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  ::dup2(channel, kDescriptor);
-  ::syscall(SYS_close_range, kDescriptor + 1, ~0U, CLOSE_RANGE_CLOEXEC);
-  ::execve(launch.file, launch.arguments, environ);
-  report_failure(failure);
-  ::_exit(127);
-}
-
 Error cannot_start(const std::string& file, const std::string& why) {
   return {ErrorCode::invalid_argument, "policy " + file + " " + why};
-}
-
-// What the child wrote before it ended; 0: it runs the program.
-int failure_in(int descriptor) {
-  int number = 0;
-  ssize_t got = 0;
-  do {
-    got = ::read(descriptor, &number, sizeof(number));
-  } while (got < 0 && errno == EINTR);
-  return got == static_cast<ssize_t>(sizeof(number)) ? number : 0;
 }
 
 std::string end_text(int status) {
@@ -127,35 +74,23 @@ Status check_program(const std::string& file) {
 Result<PluginProcess> PluginProcess::start(const std::string& file) {
   if (Status fine = check_program(file); !fine) return fine.error();
   std::array<int, 2> sockets{-1, -1};
-  std::array<int, 2> pipe{-1, -1};
   const bool has_sockets =
       ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) == 0;
-  const bool has_pipe = has_sockets && ::pipe2(pipe.data(), O_CLOEXEC) == 0;
   Closing ours(sockets[0]);
   const Closing theirs(sockets[1]);
-  const Closing failure(pipe[0]);
-  Closing to_failure(pipe[1]);
-  const Closing no_input(has_pipe ? ::open("/dev/null", O_RDONLY | O_CLOEXEC) : -1);
-  if (no_input.get() < 0) {
-    return Error{ErrorCode::failed,
-                 "no descriptors for policy " + file + ": " + std::strerror(errno)};
-  }
-  std::string name = file;
-  const std::array<char*, 2> arguments = {name.data(), nullptr};
-  const Launch launch{.file = file.c_str(),
-                      .arguments = arguments.data(),
-                      .channel = theirs.get(),
-                      .no_input = no_input.get(),
-                      .failure = to_failure.get(),
-                      .parent = ::getpid()};
-  const pid_t pid = ::fork();
-  if (pid == 0) become(launch);
+  int number = 0;
+  const pid_t pid = !has_sockets ? -1
+                                 : start_program({.program = file,
+                                                  .environment = {},
+                                                  .channel = theirs.get(),
+                                                  .channel_at = kDescriptor,
+                                                  .memory = kMaxMemory},
+                                                 &number);
   if (pid < 0) {
-    return Error{ErrorCode::failed, "no process for policy " + file + ": " + std::strerror(errno)};
+    return Error{ErrorCode::failed,
+                 "no descriptors or no process for policy " + file + ": " + std::strerror(errno)};
   }
   PluginProcess process(pid, ours.release());
-  to_failure.close();
-  const int number = failure_in(failure.get());
   if (number == 0) return process;
   const char* remedy = number == ENOEXEC  ? ": begin it with #!/usr/bin/env python3, or compile it"
                        : number == ENOENT ? ": the program behind its #! is not there"

@@ -1,68 +1,19 @@
 #include "service/supervisor/child_process.h"
 
-#include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
-#include <utility>
 
+#include "base/start_program.h"
 #include "service/transport/supervised.h"
 
 namespace laneway::service {
-namespace {
-
-struct Launch {
-  const char* program;
-  char* const* arguments;
-  char* const* environment;
-  int channel;
-  int no_input;
-  pid_t parent;
-  rlim_t memory;  // 0: the parent's limit
-};
-
-// Private writable memory counts: heaps, stacks. Libraries that are mapped do not.
-void limit_memory(rlim_t bytes) {
-  const rlimit data{bytes, bytes};
-  ::setrlimit(RLIMIT_DATA, &data);
-  const rlimit none{0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);
-}
-
-// In the child, between fork and exec: only calls that are allowed there.
-[[noreturn]] void become(const Launch& launch) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != launch.parent) ::_exit(kExitNotLoaded);  // it died before the line above
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
-  ::dup2(launch.no_input, STDIN_FILENO);
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  if (launch.channel == kSupervisorDescriptor) {
-    ::fcntl(launch.channel, F_SETFD, 0);
-  } else {
-    ::dup2(launch.channel, kSupervisorDescriptor);
-  }
-  ::syscall(SYS_close_range, kSupervisorDescriptor + 1, ~0U, 0U);
-  if (launch.memory > 0) limit_memory(launch.memory);
-  ::execve(launch.program, launch.arguments, launch.environment);
-  ::_exit(kExitNotLoaded);
-}
-
-}  // namespace
-
 std::string ProcessEnd::text() const {
   if (!is_known) return "and something else in this process waited for it";
   if (WIFEXITED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
@@ -80,30 +31,14 @@ Result<ChildProcess> ChildProcess::spawn(const std::string& program,
                                         " cannot be started: " + std::strerror(errno) +
                                         "; it belongs beside lanewayd: build or install it"};
   }
-  const Descriptor no_input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!no_input.valid()) {
-    return Error{ErrorCode::failed, std::string("/dev/null: ") + std::strerror(errno)};
-  }
-  std::string name = program;
-  const std::array<char*, 2> arguments = {name.data(), nullptr};
-  std::vector<std::string> variables = environment;
-  std::vector<char*> pointers;
-  pointers.reserve(variables.size() + 1);
-  for (std::string& variable : variables) pointers.push_back(variable.data());
-  pointers.push_back(nullptr);
-  const Launch launch{.program = name.c_str(),
-                      .arguments = arguments.data(),
-                      .environment = pointers.data(),
-                      .channel = channel.get(),
-                      .no_input = no_input.get(),
-                      .parent = ::getpid(),
-                      .memory = static_cast<rlim_t>(memory.count())};
-  const pid_t pid = ::_Fork();  // without what others registered for forks: no lock is taken
-  if (pid == 0) become(launch);
+  const pid_t pid = start_program({.program = program,
+                                   .environment = environment,
+                                   .channel = channel.get(),
+                                   .channel_at = kSupervisorDescriptor,
+                                   .memory = memory.count()});
   if (pid < 0) {
     return Error{ErrorCode::failed, "no process for " + program + ": " + std::strerror(errno)};
   }
-  ::setpgid(pid, pid);  // the child does it too: whoever comes first
   return ChildProcess(pid);
 }
 

@@ -22,10 +22,6 @@
 
 namespace laneway::service {
 
-// With which a child ends whose program or whose libraries are not there: of the shell, of the
-// dynamic loader, and of spawn().
-inline constexpr int kExitNotLoaded = 127;
-
 // How a process ended, as waitpid says it.
 struct ProcessEnd {
   int status = 0;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/start_program.h"
 #include "plugin/plugin_process.h"
 #include "service/supervisor/child_environment.h"
 #include "service/supervisor/policy_file.h"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/start_program.h"
 #include "service/supervisor/child_environment.h"
 #include "service/supervisor/duplicates.h"
 #include "service/transport/supervised.h"
