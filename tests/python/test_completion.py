@@ -29,7 +29,7 @@ def offered(*words):
 
 
 def test_bash_offers_the_commands():
-    assert offered("laneway", "s") == {"status", "shutdown", "set", "simulate"}
+    assert offered("laneway", "s") == {"status", "shutdown", "set", "simulate", "serve"}
     assert offered("laneway", "") >= {
         "status",
         "jobs",

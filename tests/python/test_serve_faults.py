@@ -340,10 +340,10 @@ def test_an_operator_who_kills_the_job_ends_it_and_the_next_request_offers_it_ag
 def test_a_gateway_is_killed_in_mid_answer_and_another_one_follows(daemon, tmp_path):
     folder, scratch = tmp_path / "models", tmp_path / "scratch"
     folder.mkdir(mode=0o755)
-    write_model(folder, "linear")
+    write_model(folder, "mine")
     write_model(folder, "hangs", HANGS)
     with Serve(folder, daemon.address, scratch=scratch) as first:
-        assert answers(first)
+        assert answers(first, "mine")
         connection = http.client.HTTPConnection(first.host)
         body = json.dumps({"inputs": [row(torch.zeros(1, 8))]})
         connection.request("POST", "/v2/models/hangs/infer", body)
@@ -355,9 +355,9 @@ def test_a_gateway_is_killed_in_mid_answer_and_another_one_follows(daemon, tmp_p
         left = set(scratch.iterdir())
         assert left
         with daemon.connect() as service:
-            wait_until(lambda: not live(service, "linear"), "the end of its job")
+            wait_until(lambda: not live(service, "mine"), "the end of its job")
     with Serve(folder, daemon.address, scratch=scratch) as second:
-        assert answers(second) and not left & set(scratch.iterdir())
+        assert answers(second, "mine") and not left & set(scratch.iterdir())
 
 
 def children_in(folder):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import laneway
-from laneway.cli import completion, job_table, serve, simulate, web
+from laneway.cli import completion, job_table, serve, simulate, top, web
 from laneway.jobs.control import scheduling
 from laneway.native import torch_versions
 
@@ -236,8 +236,8 @@ def parser() -> argparse.ArgumentParser:
         "settings", metavar="KEY=VALUE", nargs="+", help="one or several of the settings below"
     )
     _add_for_operators(add)
-    web.add_to(commands, [shared])
-    serve.add_to(commands, [shared])
+    for program in (top, web, serve):
+        program.add_to(commands, [shared])
     _add_trace(commands)
     simulate.add_to(commands)
     simulate.add_replay_to(commands)

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from laneway import errors
-from laneway.cli import completion, job_table, serve, simulate, view, watching, web
+from laneway.cli import completion, job_table, serve, simulate, top, view, watching, web
 from laneway.cli.arguments import parser
 from laneway.cli.screen import Screen
 from laneway.cli.tables import mebibytes
@@ -290,6 +290,7 @@ _COMMANDS: dict[str, Callable[[Service, argparse.Namespace], int]] = {
     "policy": _policy,
     "pool": _pool,
     "record": _record,
+    "top": top.run,
     "wait": watching.wait,
     "shutdown": _shutdown,
 }

@@ -22,7 +22,7 @@ _BETWEEN, _INDENT = 2, 4
 _NAME_LEAST, _NAME_ENOUGH = 6, 24
 
 
-class _Column(NamedTuple):
+class Column(NamedTuple):
     head: str
     text: Callable[[Document], str]
     is_number: bool = False
@@ -59,20 +59,20 @@ def reason(job: Document) -> str:
     return "; ".join(parts) or "-"
 
 
-_COLUMNS = (
-    _Column("ID", lambda job: str(job["id"]), True),
-    _Column("NAME", lambda job: printable(job["name"])),
-    _Column("USER", lambda job: _text(job["user"])),
-    _Column("CLASS", lambda job: job["class"]),
-    _Column("STATE", lambda job: job["state"]),
-    _Column("IMAGE", where),
-    _Column("LANE", lambda job: _text(job["lane"]), True),
-    _Column("PRIO", lambda job: str(job["priority"]), True),
-    _Column("P-MiB", lambda job: mebibytes(job["persistent_bytes"]), True),
-    _Column("E-MiB", lambda job: mebibytes(job["ephemeral_bytes"]), True),
-    _Column("ITERATIONS", lambda job: f"{job['iterations']:,}", True),
-    _Column("DEVICE-TIME", lambda job: duration(job["device_time_s"]), True),
-    _Column("REASON", reason),
+COLUMNS = (
+    Column("ID", lambda job: str(job["id"]), True),
+    Column("NAME", lambda job: printable(job["name"])),
+    Column("USER", lambda job: _text(job["user"])),
+    Column("CLASS", lambda job: job["class"]),
+    Column("STATE", lambda job: job["state"]),
+    Column("IMAGE", where),
+    Column("LANE", lambda job: _text(job["lane"]), True),
+    Column("PRIO", lambda job: str(job["priority"]), True),
+    Column("P-MiB", lambda job: mebibytes(job["persistent_bytes"]), True),
+    Column("E-MiB", lambda job: mebibytes(job["ephemeral_bytes"]), True),
+    Column("ITERATIONS", lambda job: f"{job['iterations']:,}", True),
+    Column("DEVICE-TIME", lambda job: duration(job["device_time_s"]), True),
+    Column("REASON", reason),
 )
 # What a narrow terminal does without, in this order. ID, NAME and STATE stay.
 _LEAVE = ("DEVICE-TIME", "E-MiB", "PRIO", "LANE", "CLASS", "P-MiB", "USER", "IMAGE", "ITERATIONS")
@@ -116,7 +116,7 @@ def job_lines(jobs: Sequence[Document], screen: Screen, wide: bool = False) -> l
     that does not is below its job; the last line names the columns that are left out."""
     if not jobs:
         return ["no jobs"]
-    rows = {c.head: [screen.text(c.text(job)) for job in jobs] for c in _COLUMNS}
+    rows = {c.head: [screen.text(c.text(job)) for job in jobs] for c in COLUMNS}
     left_out: list[str] = []
     below: list[str] | None = None
     if screen.width is not None and not wide:
@@ -164,12 +164,12 @@ def _fit(rows: dict[str, list[str]], width: int) -> list[str]:
         del rows[head]
         left_out.append(head)
     narrow_names(_NAME_LEAST)
-    return [column.head for column in _COLUMNS if column.head in left_out]
+    return [column.head for column in COLUMNS if column.head in left_out]
 
 
 def _lines(rows: dict[str, list[str]], colours: Sequence[str | None], screen: Screen) -> list[str]:
     widths = _widths(rows)
-    numbers = {column.head for column in _COLUMNS if column.is_number}
+    numbers = {column.head for column in COLUMNS if column.is_number}
 
     def line(cells: dict[str, str], colour: str | None) -> str:
         parts = []
