@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from .harness import (
     progress,
 )
 from .harness import single_thread_environment as one_thread
+from .job_files import write_job_files
 from .report import Report, at_most
 from .switching import Job, cases, jobs_of
 
@@ -117,33 +118,11 @@ def _rounds(
 
 @torch.no_grad()
 def write_job(folder: Path, model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
-    """The files that switch_job.h names."""
+    """Of an inference, with what eager answers."""
     from laneway.capture.capture import capture_inference
-    from laneway.graph.graph_encode import encode_graph
 
     captured = capture_inference(model, inputs)
-    given = captured.inputs.tensors(inputs)
-    if len(given) != len(captured.graph.inputs) or captured.fixed:
-        raise ValueError("only graphs whose inputs are the call's tensors can be measured alone")
-    (folder / "graph").write_bytes(encode_graph(captured.graph))
-    slots = [f"{slot.nbytes} {int(slot.kind)} {slot.name}\n" for slot in captured.slots]
-    (folder / "slots").write_text("".join(slots))
-    _write(folder, "image", (slot.initial.untyped_storage() for slot in captured.slots))
-    expected = model(*inputs)
-    _write(folder, "inputs", (tensor.contiguous().untyped_storage() for tensor in given))
-    _write(folder, "outputs", [expected.contiguous().untyped_storage()])
-
-
-def _write(folder: Path, name: str, storages: Iterable[torch.UntypedStorage]) -> None:
-    sizes = []
-    with (folder / name).open("wb") as file:
-        for storage in storages:
-            data = bytes(torch.empty(0, dtype=torch.uint8).set_(storage).numpy())
-            sizes.append(len(data))
-            file.write(data)
-    sizes_of = {"inputs": "input_sizes", "outputs": "output_sizes"}
-    if name in sizes_of:
-        (folder / sizes_of[name]).write_text(" ".join(map(str, sizes)))
+    write_job_files(folder, captured, captured.inputs.tensors(inputs), [model(*inputs)])
 
 
 class Program:

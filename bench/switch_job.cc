@@ -4,13 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 #include <utility>
 
 #include "adaptor/scope/lane_scope.h"
-#include "base/image_slot.h"
 #include "lanes/run/control_word.h"
 #include "lanes/run/executor.h"
 #include "pipeline/arrival.h"
@@ -20,29 +16,6 @@ namespace laneway::bench {
 namespace {
 
 constexpr Bytes kBuffer = mib(1);
-
-std::vector<char> contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) give_up(path + " cannot be read");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<uint64_t> numbers(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istream_iterator<uint64_t>(file), {}};
-}
-
-std::vector<ImageSlot> read_slots(const std::string& path) {
-  std::ifstream file(path);
-  std::vector<ImageSlot> slots;
-  uint64_t bytes = 0;
-  int kind = 0;
-  std::string name;
-  while (file >> bytes >> kind >> name) {
-    slots.push_back({name, static_cast<SlotKind>(kind), bytes});
-  }
-  return slots;
-}
 
 class NoHooks final : public lanes::ExecutorHooks {
  public:
@@ -71,39 +44,20 @@ void give_up(const std::string& why) {
 }
 
 SwitchJob::SwitchJob(const std::string& folder, int64_t bytes_per_s) {
-  const std::vector<char> graph = contents(folder + "/graph");
-  const std::vector<ImageSlot> slots = read_slots(folder + "/slots");
-  made_ = value_of(adaptor::TorchJob::make(backend_, slots, std::as_bytes(std::span(graph)),
-                                           mib(1 << 20),
+  files_ = value_of(read_job_files(folder));
+  made_ = value_of(adaptor::TorchJob::make(backend_, files_.slots,
+                                           std::as_bytes(std::span(files_.graph)), mib(1 << 20),
                                            /*known=*/nullptr));
-  for (const ImageSlot& slot : slots) names_.push_back(slot.name);
+  for (const ImageSlot& slot : files_.slots) names_.push_back(slot.name);
   needs_ = pipeline::arrival_needs(made_.graph->graph(), made_.job->layout());
   needs_.back() = size();
   pool_ = value_of(backend_.device().allocate_pool(size()));
   made_.job->bind_image(pool_->data());
-  outside_.resize(static_cast<size_t>(size().count()));
+  outside_ = value_of(files_.image_in(made_.job->layout()));
   buffer_.resize(static_cast<size_t>(kBuffer.count()));
-  const std::vector<char> image = contents(folder + "/image");
-  size_t at = 0;
-  for (uint32_t slot = 0; slot < slots.size(); ++slot) {
-    if (at + slots[slot].bytes > image.size()) give_up("the image is shorter than its slots");
-    std::memcpy(outside_.data() + made_.job->layout().offset(slot).count(), image.data() + at,
-                slots[slot].bytes);
-    at += slots[slot].bytes;
-  }
-  inputs_ = contents(folder + "/inputs");
-  expected_ = contents(folder + "/outputs");
-  given_.resize(expected_.size());
-  at = 0;
-  for (const uint64_t bytes : numbers(folder + "/input_sizes")) {
-    input_views_.push_back({.data = inputs_.data() + at, .bytes = bytes});
-    at += bytes;
-  }
-  at = 0;
-  for (const uint64_t bytes : numbers(folder + "/output_sizes")) {
-    output_views_.push_back({.data = given_.data() + at, .bytes = bytes});
-    at += bytes;
-  }
+  given_.resize(files_.outputs.size());
+  input_views_ = files_.input_views(made_.graph->graph());
+  output_views_ = files_.output_views(given_);
   lane_memory_ = value_of(backend_.device().allocate_pool(made_.graph->probe_need() * 2));
   lane_ = value_of(backend_.make_lane());
   arena_ = std::make_unique<memory::LaneArena>(backend_.alignment());
@@ -181,7 +135,7 @@ void SwitchJob::run(lanes::GraphRunner& runner) {
   if (use.tape) {
     plan_ = service::PlanCache(backend_.alignment()).plan(std::move(*use.tape)).planned;
   }
-  if (given_ != expected_) give_up("an answer is not eager's");
+  if (given_ != files_.outputs) give_up("an answer is not eager's");
 }
 
 }  // namespace laneway::bench

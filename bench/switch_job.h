@@ -1,8 +1,6 @@
 // SwitchJob: a model whose image is brought into the pool again and again, in one process and
 // without the service: the graph, the image's bytes outside, the pool, the link between them, a
-// lane. The files of its folder are written by bench/schedules.py: graph, slots ("BYTES KIND NAME"
-// a line), image (the slots' bytes), inputs and outputs (bytes), input_sizes and output_sizes.
-// Ends the process with a sentence when something does not work. One thread at a time.
+// lane. Ends the process with a sentence when something does not work. One thread at a time.
 #pragma once
 
 #include <memory>
@@ -12,6 +10,7 @@
 #include "adaptor/host/host_backend.h"
 #include "adaptor/run/torch_job.h"
 #include "base/bytes.h"
+#include "bench/job_files.h"
 #include "lanes/run/graph_runner.h"
 #include "memory/lane_arena.h"
 #include "memory/planned_tape.h"
@@ -52,6 +51,7 @@ class SwitchJob {
 
  private:
   adaptor::HostBackend backend_;
+  JobFiles files_;
   adaptor::TorchJob::Made made_;
   std::vector<std::string> names_;
   std::vector<Bytes> needs_;
@@ -62,7 +62,7 @@ class SwitchJob {
   std::shared_ptr<const memory::PlannedTape> plan_;
   std::vector<std::byte> outside_;  // as in the pool
   std::vector<std::byte> buffer_;
-  std::vector<char> inputs_, expected_, given_;
+  std::vector<char> given_;
   std::vector<lanes::InputView> input_views_;
   std::vector<lanes::OutputView> output_views_;
 };

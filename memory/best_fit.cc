@@ -17,7 +17,6 @@ BestFit::BestFit(int64_t alignment) : alignment_(alignment), space_(kUnboundedLa
 
 void BestFit::begin() {
   tape_ = {};
-  marks_.clear();
   peak_ = Bytes(0);
   if (live_.empty()) space_ = FreeList(kUnboundedLane, alignment_);
 }
@@ -55,7 +54,6 @@ BestFit::Use BestFit::end() {
     live.index = kOlder;
   }
   use.tape = std::exchange(tape_, {});
-  use.marks = std::exchange(marks_, {});
   return use;
 }
 
@@ -100,9 +98,9 @@ std::vector<BestFit::Block> BestFit::give_up() {
   return blocks;
 }
 
-void BestFit::mark() {
-  marks_.push_back(
-      {static_cast<uint32_t>(tape_.allocations.size()), static_cast<uint32_t>(tape_.frees.size())});
+TapePosition BestFit::position() const {
+  return {static_cast<uint32_t>(tape_.allocations.size()),
+          static_cast<uint32_t>(tape_.frees.size())};
 }
 
 bool BestFit::is_alive_as_at(const PlannedTape& planned, const TapePosition& position) const {

@@ -26,7 +26,6 @@ class BestFit {
     uint64_t live_count = 0;
     uint64_t older_count = 0;  // the part of live_count from earlier iterations
     std::optional<AllocationTape> tape;
-    std::vector<TapePosition> marks;  // the position of the tape at each mark()
   };
   struct Block {
     uint64_t offset = 0;
@@ -53,8 +52,8 @@ class BestFit {
   std::vector<Block> give_up();
   void forget() { live_.clear(); }
 
-  // Notes the present position of the tape.
-  void mark();
+  // The present position of the tape.
+  TapePosition position() const;
   uint64_t allocations() const { return tape_.allocations.size(); }
   uint64_t live_count() const { return live_.size(); }
   // Whether the blocks that are alive are those of `position` of the tape.
@@ -74,7 +73,6 @@ class BestFit {
   FreeList space_;  // unbounded: the lane's end is checked separately
   std::unordered_map<uint64_t, Live> live_;
   AllocationTape tape_;  // being recorded
-  std::vector<TapePosition> marks_;
   Bytes peak_;
 };
 

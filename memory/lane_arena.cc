@@ -115,9 +115,12 @@ std::optional<TapePosition> LaneArena::position() {
 }
 
 void LaneArena::mark() {
-  LW_CHECK(mode_ == Mode::best_fit && !off_tape_, "a mark outside a probe");
+  LW_CHECK(mode_ != Mode::idle, "a mark outside an iteration");
   drain_remote();
-  best_fit_.mark();
+  const std::optional<TapePosition> now =
+      mode_ == Mode::planned ? cursor_.position() : best_fit_.position();
+  if (now) marks_.push_back(*now);
+  lost_a_mark_ = lost_a_mark_ || !now;
 }
 
 void LaneArena::refuse_at(uint64_t index) {
@@ -221,7 +224,8 @@ LaneArena::Use LaneArena::abandon() {
 }
 
 LaneArena::Use LaneArena::close(bool off_tape) {
-  Use use{best_fit_.end()};
+  Use use;
+  static_cast<BestFit::Use&>(use) = best_fit_.end();
   use.went_off_tape = off_tape;
   note_end(use);
   return use;
@@ -230,6 +234,9 @@ LaneArena::Use LaneArena::close(bool off_tape) {
 void LaneArena::note_end(Use& use) {
   use.skipped = rest_skipped_ || part_skipped_;
   use.went_back = went_back_;
+  if (!lost_a_mark_ && !use.skipped && !use.went_back) use.marks = std::move(marks_);
+  marks_.clear();
+  lost_a_mark_ = false;
   mode_ = Mode::idle;
   fast_ = false;
   rest_skipped_ = false;

@@ -34,8 +34,11 @@ namespace laneway::memory {
 class LaneArena {
  public:
   // The memory that an iteration used. The tape is set for a probe, and for an iteration that left
-  // its tape; marks for a probe.
+  // its tape.
   struct Use : BestFit::Use {
+    // The position of the iteration's tape, or of the tape that it followed, at each mark(); empty
+    // when one of them is not known.
+    std::vector<TapePosition> marks;
     bool went_off_tape = false;  // a planned iteration differed from its tape
     bool skipped = false;        // skip_rest or skip_to was called
     bool went_back = false;      // go_back was called
@@ -104,8 +107,9 @@ class LaneArena {
   }
   std::byte* base() const { return base_; }
 
-  // Notes the present position of a probe's tape, frees of other threads that have arrived
-  // included. Requires: a probe runs.
+  // Notes the present position of the iteration's tape, frees of other threads that have arrived
+  // included. It is not known where frees came in another order than the tape's, and in an
+  // iteration that skips a part or goes back. Requires: an iteration runs.
   void mark();
 
   // For tests: the `index`-th allocation (from 0) of the next iteration does not fit, however much
@@ -180,6 +184,8 @@ class LaneArena {
 
   BestFit best_fit_;
   bool off_tape_ = false;
+  std::vector<TapePosition> marks_;
+  bool lost_a_mark_ = false;         // one is not known
   bool rest_skipped_ = false;        // see skip_rest
   bool part_skipped_ = false;        // see skip_to
   bool went_back_ = false;           // see go_back

@@ -281,13 +281,11 @@ TEST(LaneArena, ContainsExactlyItsBytes) {
   EXPECT_FALSE(arena.contains(nullptr));
 }
 
-// Frees by other threads that have arrived count; abandoned iterations and those that left their
-// tape have no marks.
-TEST(LaneArena, AProbesMarksSayWhereItsTapeStood) {
+// Frees by other threads that have arrived count; abandoned iterations have no marks.
+TEST(LaneArena, MarksSayWhereAProbesTapeStood) {
   LaneMemory memory(kib(4));
   LaneArena arena(64);
   arena.bind(memory.base(), kib(4));
-  AllocationTape tape;
   for (const bool abandoned : {true, false}) {
     arena.begin_probe();
     arena.mark();
@@ -300,18 +298,63 @@ TEST(LaneArena, AProbesMarksSayWhereItsTapeStood) {
     LaneArena::Use use = abandoned ? arena.abandon() : arena.end();
     const std::vector<TapePosition> marks = {{0, 0}, {2, 0}, {2, 2}};
     EXPECT_EQ(use.marks, abandoned ? std::vector<TapePosition>() : marks);
-    if (!abandoned) tape = std::move(*use.tape);
   }
-  arena.begin_planned(planned(tape));
-  arena.free(arena.allocate(11));
-  const LaneArena::Use use = arena.end();
-  EXPECT_TRUE(use.went_off_tape);
-  EXPECT_TRUE(use.marks.empty());
 }
 
-TEST(LaneArenaDeath, MarkingAnythingButAProbeStopsTheProcess) {
+// Two blocks, one of them freed before the third is made. On the tape the marks are the tape's
+// positions; off it, those of the new tape, from the first mark on. While frees have come in
+// another order than the tape's no position is known, and one that is not known leaves no mark at
+// all.
+TEST(LaneArena, MarksSayWhereAPlannedIterationStands) {
+  LaneMemory memory(kib(4));
   LaneArena arena(64);
-  EXPECT_DEATH(arena.mark(), "outside a probe");
+  arena.bind(memory.base(), kib(4));
+  const auto replay = planned(AllocationTape{{{10, 0}, {20, 0}, {30, 2}}, {0, 1, 2}});
+  const auto run = [&](bool in_order, size_t last) {
+    arena.begin_planned(replay);
+    void* first = arena.allocate(10);
+    void* second = arena.allocate(20);
+    arena.mark();
+    arena.free(in_order ? first : second);
+    arena.mark();
+    arena.free(in_order ? second : first);
+    arena.free(arena.allocate(last));
+    arena.mark();
+    return arena.end();
+  };
+  using Marks = std::vector<TapePosition>;
+  const LaneArena::Use on = run(/*in_order=*/true, 30);
+  EXPECT_FALSE(on.went_off_tape);
+  EXPECT_EQ(on.marks, Marks({{2, 0}, {2, 1}, {3, 3}}));
+  const LaneArena::Use off = run(/*in_order=*/true, 31);
+  EXPECT_TRUE(off.went_off_tape);
+  EXPECT_EQ(off.marks, Marks({{2, 0}, {2, 1}, {3, 3}}));
+  for (const size_t last : {30, 31}) EXPECT_EQ(run(/*in_order=*/false, last).marks, Marks());
+  EXPECT_EQ(run(/*in_order=*/true, 30).marks.size(), 3U) << "a lost mark is that iteration's";
+}
+
+TEST(LaneArena, WhatIsSkippedOrGoneBackOverHasNoMarks) {
+  LaneMemory memory(kib(4));
+  LaneArena arena(64);
+  arena.bind(memory.base(), kib(4));
+  const auto replay = planned(AllocationTape{{{10, 0}, {20, 1}}, {0, 1}});
+  arena.begin_planned(replay);
+  arena.mark();
+  arena.skip_rest();
+  arena.mark();
+  EXPECT_TRUE(arena.end().marks.empty());
+  arena.begin_planned(replay);
+  arena.mark();
+  arena.free(arena.allocate(10));
+  ASSERT_TRUE(arena.go_back({0, 0}));
+  arena.free(arena.allocate(10));
+  arena.free(arena.allocate(20));
+  EXPECT_TRUE(arena.end().marks.empty());
+}
+
+TEST(LaneArenaDeath, MarkingOutsideAnIterationStopsTheProcess) {
+  LaneArena arena(64);
+  EXPECT_DEATH(arena.mark(), "outside an iteration");
 }
 
 TEST(LaneArenaDeath, FreeingTwiceStopsTheProcess) {

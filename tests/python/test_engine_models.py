@@ -41,6 +41,8 @@ def test_a_job_alone_equals_eager_and_replays_its_plan(name, pytestconfig):
     assert graph["probes"] == 1 and graph["off_tape_count"] == 0
     assert graph["address_changes"] == 0
     assert graph["planned_peak_bytes"] >= graph["bound_bytes"] > 0
+    late = {"bound_bytes": graph["bound_bytes"], "peak_bytes": graph["planned_peak_bytes"]}
+    assert graph["forms"] == {"late": late}
 
 
 @pytest.mark.parametrize("form", ["foreach", "fused"])

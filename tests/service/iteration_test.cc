@@ -126,6 +126,32 @@ TEST_F(Iterations, KnowWhichNodeAllocatedAndFreedWhat) {
   }
 }
 
+// An iteration that leaves its tape teaches a plan without marks, as nothing marked it: the next
+// one tells them. That one is marked, so if it leaves its tape too, its plan has marks at once.
+TEST_F(Iterations, TellTheirMarksAgainWhenTheyLeftTheirTape) {
+  set_lane(kLane);
+  const auto run_and_apply = [this](bool leaves_tape) {
+    if (leaves_tape) {
+      memory::AllocationTape other = graph_->plan.planned->tape;
+      other.allocations.back().bytes += 64;
+      memory::Plan plan = memory::plan_tape(other, {});
+      graph_->plan.planned = memory::make_planned_tape(std::move(other), std::move(plan));
+    }
+    IterationResult result = run();
+    EXPECT_EQ(result.end, IterationEnd::completed) << result.error.message;
+    EXPECT_EQ(result.use.went_off_tape, leaves_tape);
+    apply(result, limits::kHostAlignment, graph_->plan);
+    return graph_->plan.marks;
+  };
+  using Marks = std::vector<memory::TapePosition>;
+  const Marks marks = run_and_apply(/*leaves_tape=*/false);
+  ASSERT_EQ(marks.size(), 5U);
+  EXPECT_EQ(run_and_apply(/*leaves_tape=*/true), Marks());
+  EXPECT_EQ(run_and_apply(/*leaves_tape=*/false), marks);
+  EXPECT_EQ(run_and_apply(/*leaves_tape=*/true), Marks());
+  EXPECT_EQ(run_and_apply(/*leaves_tape=*/true), marks);
+}
+
 TEST_F(Iterations, KeepWhatIsKnownWhenTheLaneWasSmallerThanThat) {
   graph_->plan.need = Bytes(1 << 20);
   IterationResult result;

@@ -39,6 +39,7 @@ Json plan_json(const WorkerGraph& of, const GraphPlan& plan, bool with_tape) {
                {"predicted_peak_bytes", predicted.peak.count()},
                {"planned_peak_bytes", nullptr},
                {"bound_bytes", nullptr},
+               {"forms", {{"late", {{"bound_bytes", nullptr}, {"peak_bytes", nullptr}}}}},
                {"plan_s", nullptr},
                {"iterations", plan.iterations},
                {"probes", plan.probes},
@@ -56,6 +57,8 @@ Json plan_json(const WorkerGraph& of, const GraphPlan& plan, bool with_tape) {
   if (plan.planned == nullptr) return json;
   json["planned_peak_bytes"] = plan.planned->plan.peak.count();
   json["bound_bytes"] = plan.bound.count();
+  json["forms"]["late"] = {{"bound_bytes", plan.bound.count()},
+                           {"peak_bytes", plan.planned->plan.peak.count()}};
   json["plan_s"] = plan.plan_s;
   if (with_tape) json["tape"] = tape_json(plan.planned->tape, plan.marks);
   return json;

@@ -68,6 +68,12 @@ Bytes grown(Bytes capacity, int64_t alignment) {
   return (capacity + std::max(Bytes(capacity.count() / 2), mib(1))).aligned_up(alignment);
 }
 
+// Whether the next iteration tells where its tape stands before each node: a probe does, and one
+// whose plan was made without, or whose predecessor left its tape, as it may do so itself.
+bool needs_marks(const GraphPlan& plan) {
+  return plan.planned == nullptr || plan.marks.empty() || plan.left_tape;
+}
+
 IterationEnd end_of(lanes::IterationOutcome outcome) {
   switch (outcome) {
     case lanes::IterationOutcome::completed: return IterationEnd::completed;
@@ -105,8 +111,8 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
     }
     lanes::GraphRunner& own = graph.torch->runner();
     MarkingRunner marking(own, arena);
-    lanes::GraphRunner& probed = result.was_planned ? own : marking;
-    lanes::GraphRunner& guarded = commit != nullptr ? commit->around(probed) : probed;
+    lanes::GraphRunner& marked = needs_marks(plan) ? marking : own;
+    lanes::GraphRunner& guarded = commit != nullptr ? commit->around(marked) : marked;
     std::optional<ArrivingRunner> waiting;
     if (arriving != nullptr) hooks.wait_for(waiting.emplace(guarded, lane, *arriving));
     lanes::GraphRunner& runner = waiting ? *waiting : guarded;
@@ -192,6 +198,7 @@ void apply(const IterationResult& result, int64_t alignment, GraphPlan& plan) {
   ++plan.iterations;
   if (!result.was_planned) ++plan.probes;
   if (result.use.went_off_tape) ++plan.off_tape;
+  plan.left_tape = result.use.went_off_tape;
   if (result.use.skipped) ++plan.replayed;
   if (result.learnt) {
     take_plan(*result.learnt, result.use.marks, alignment, plan);
@@ -200,6 +207,7 @@ void apply(const IterationResult& result, int64_t alignment, GraphPlan& plan) {
     // addresses twice.
     if (plan.address_hash != 0 && plan.address_hash != result.address_hash) ++plan.address_changes;
     plan.address_hash = result.address_hash;
+    if (!result.use.marks.empty()) plan.marks = result.use.marks;
   }
 }
 

@@ -1,6 +1,6 @@
 // MarkingRunner: a GraphRunner that marks on the arena's tape where each node begins, and where the
-// last one ends. Put around a graph's own runner for a probe, so that the tape tells which node
-// allocated and freed what; nothing of it is in the way of planned iterations. Owns nothing.
+// last one ends, so that the tape tells which node allocated and freed what. Put around a graph's
+// own runner while that is not known; later iterations go without it. Owns nothing.
 #pragma once
 
 #include "lanes/run/forwarding_runner.h"
@@ -10,7 +10,7 @@ namespace laneway::service {
 
 class MarkingRunner final : public lanes::ForwardingRunner {
  public:
-  // Both must outlive it; `arena` is in a probe whenever a node runs.
+  // Both must outlive it; `arena` is in an iteration whenever a node runs.
   MarkingRunner(lanes::GraphRunner& runner, memory::LaneArena& arena)
       : ForwardingRunner(runner), arena_(arena) {}
 

@@ -24,7 +24,8 @@ namespace laneway::service {
 // What is known about one graph's memory.
 struct GraphPlan {
   std::shared_ptr<const memory::PlannedTape> planned;  // none: the next iteration is a probe
-  std::vector<memory::TapePosition> marks;  // where its tape stood before each node, if known
+  std::vector<memory::TapePosition> marks;  // where its tape stands before each node, if known
+  bool left_tape = false;                   // the last iteration did
   Bytes need;                               // what a lane must have for the next iteration
   Bytes bound;                              // live-byte bound of the tape
   double plan_s = 0;                        // time that planning took
