@@ -11,6 +11,7 @@
 #include "adaptor/device/limits.h"
 #include "adaptor/scope/lane_scope.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/room_error.h"
 #include "lanes/graph/graph_facts.h"
 
@@ -237,7 +238,7 @@ lanes::NodeOutcome GraphReplayer::end_recorded_part() {
 void GraphReplayer::refuse(std::string why) {
   control_.refuse();
   way_ = Way::plain;
-  log_warning("iterations of graph '" + program_.graph.name +
+  log_warning("iterations of graph '" + printable(program_.graph.name) +
               "' are not recorded and run node by node: " + why);
   recordings_.nodes = 0;
   recordings_.refused = std::move(why);
@@ -254,7 +255,7 @@ void GraphReplayer::give_recording_up(std::string why) {
                   why);
   }
   way_ = Way::plain;
-  log_info("a recording of graph '" + program_.graph.name +
+  log_info("a recording of graph '" + printable(program_.graph.name) +
            "' was spoilt by another thread and will be made again: " + why);
 }
 

@@ -65,6 +65,13 @@ Result<Graph> GraphReader::read() {
   return graph;
 }
 
+Result<Graph> GraphReader::read_head() {
+  Graph graph;
+  header(graph);
+  if (in_.failed()) return in_.error();
+  return graph;
+}
+
 void GraphReader::header(Graph& graph) {
   for (const char letter : {'L', 'W', 'G', 'R'}) {
     const size_t at = in_.offset();

@@ -22,6 +22,8 @@ class GraphReader {
 
   // Error invalid_graph names the field, the value, the limit and the byte offset.
   Result<Graph> read();
+  // Name, kind and numeric context alone.
+  Result<Graph> read_head();
 
  private:
   void header(Graph& graph);

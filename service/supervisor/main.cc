@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -122,7 +123,20 @@ int already_running(const LockHolder& holder) {
 struct Shares {
   Bytes recovery;
   Bytes store;
+  Bytes graphs;  // in each worker
 };
+
+// A standby resolves the graphs of all jobs too.
+Bytes graphs_of(const Options& options, const MachineMemory& memory) {
+  const Bytes all = options.graph_memory.value_or(Bytes(memory.total.count() / 4));
+  return Bytes(all.count() / (1 + int64_t{options.standby}));
+}
+
+// As many as a capture of a process on this machine has, unless it asked for more.
+uint32_t threads_of(const Options& options) {
+  if (options.max_threads > 0) return options.max_threads;
+  return static_cast<uint32_t>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 1L));
+}
 
 // With the lock held: the service, until its end.
 int serve(const Options& options, MadePool pool, const Shares& shares,
@@ -147,6 +161,8 @@ int serve(const Options& options, MadePool pool, const Shares& shares,
   config.pool_bytes = static_cast<uint64_t>(pool.size.count());
   config.recovery_bytes = static_cast<uint64_t>(shares.recovery.count());
   config.store_bytes = static_cast<uint64_t>(shares.store.count());
+  config.max_threads = threads_of(options);
+  config.graph_bytes = static_cast<uint64_t>(shares.graphs.count());
   config.spill_bytes = static_cast<uint64_t>(options.spill.count());
   config.alignment = pool.alignment;
   config.kernels = pool.kernels;
@@ -234,8 +250,10 @@ int run(const Options& options) {
     spill.emplace(std::move(made).value());
   }
   return serve(options, std::move(pool).value(),
-               {.recovery = recovery.value(), .store = store.value()}, std::move(spill),
-               std::move(sockets).value());
+               {.recovery = recovery.value(),
+                .store = store.value(),
+                .graphs = graphs_of(options, memory.value())},
+               std::move(spill), std::move(sockets).value());
 }
 
 // Makes descriptors 0, 1 and 2 /dev/null where whoever started the program has closed them. A file

@@ -11,6 +11,7 @@
 #include "base/device_name.h"
 #include "base/limits.h"
 #include "base/version.h"
+#include "lanes/graph/limits.h"
 #include "policies/registry.h"
 #include "service/supervisor/exit_codes.h"
 #include "service/supervisor/limits.h"
@@ -21,8 +22,8 @@ namespace {
 
 // As given; empty: not given.
 struct Texts {
-  std::string address, device, pool, policy, standby, lanes, lane_sms, reserve, recovery_memory,
-      recovery, prefix, copy_bandwidth, staging, spill;
+  std::string address, device, pool, policy, standby, lanes, max_threads, graph_memory, lane_sms,
+      reserve, recovery_memory, recovery, prefix, copy_bandwidth, staging, spill;
   std::string log_level, log_file, trace, worker, programs, time_scale, vmstat;
   bool unprepared_standby = false;
 };
@@ -31,6 +32,19 @@ constexpr const char* kFooter =
     "Sizes take KiB, MiB and GiB (binary), such as 512MiB. Every option may stand in the file of\n"
     "--config, one a line and without the dashes: pool = \"4GiB\"; the command line wins.\n"
     "Exit codes: 0 ended as asked, 1 failed, 2 wrong usage, 5 already running.";
+
+// What graphs may ask of a worker.
+void declare_graph_limits(CLI::App& app, Texts& texts) {
+  app.add_option("--max-threads", texts.max_threads,
+                 "threads of an iteration, at most: graphs that were captured with more are "
+                 "refused; default: as many as the machine has processors")
+      ->type_name("N");
+  app.add_option("--graph-memory", texts.graph_memory,
+                 "of the machine's memory, at most, for resolved graphs in all workers, as "
+                 "estimated; a user has half of it; 0: no bound; default: a quarter of the "
+                 "machine's memory")
+      ->type_name("SIZE");
+}
 
 void declare(CLI::App& app, Texts& texts) {
   app.add_option("--device", texts.device,
@@ -172,6 +186,11 @@ Status read_sizes(const Texts& texts, Options& options) {
     }
     options.recovery_memory = recovery;
   }
+  if (!texts.graph_memory.empty()) {
+    Bytes graphs;
+    if (Status status = read("--graph-memory", texts.graph_memory, graphs); !status) return status;
+    options.graph_memory = graphs;
+  }
   Bytes bandwidth;
   Status status = read("--copy-bandwidth", texts.copy_bandwidth, bandwidth);
   options.copy_bandwidth_per_s = bandwidth.count();
@@ -193,6 +212,11 @@ Status read_counts(const Texts& texts, Options& options) {
     const auto count = whole_number("--lanes", texts.lanes, {1, limits::kMaxLanes});
     if (!count) return count.error();
     options.lanes = count.value();
+  }
+  if (!texts.max_threads.empty()) {
+    const auto count = whole_number("--max-threads", texts.max_threads, {1, limits::kMaxThreads});
+    if (!count) return count.error();
+    options.max_threads = count.value();
   }
   if (!texts.lane_sms.empty()) {
     const auto count = whole_number("--lane-sms", texts.lane_sms, {0, limits::kMaxLaneSms});
@@ -267,6 +291,7 @@ std::variant<Options, Leave> parse_options(const std::vector<std::string>& argum
   Texts texts;
   try {
     declare(app, texts);
+    declare_graph_limits(app, texts);
     // CLI11 takes them last first.
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);

@@ -24,9 +24,11 @@ struct Options {
   Bytes pool;  // 0: half of the memory that is free when the service starts; most of a device's
   std::string policy = "fifo";  // one from outside the tree with its absolute path
   uint32_t standby = 1;
-  uint32_t lanes = 0;     // 0: as many as pay
-  uint32_t lane_sms = 0;  // multiprocessors of each lane's own; 0: all share all
-  Bytes reserve;          // of the pool, never given to jobs
+  uint32_t lanes = 0;                 // 0: as many as pay
+  uint32_t max_threads = 0;           // of an iteration; 0: the machine's processors
+  std::optional<Bytes> graph_memory;  // of resolved graphs, all workers together; none: a quarter
+  uint32_t lane_sms = 0;              // multiprocessors of each lane's own; 0: all share all
+  Bytes reserve;                      // of the pool, never given to jobs
   // For what a successor needs of a dead worker; none: choose_recovery decides; 0: no such memory.
   std::optional<Bytes> recovery_memory;
   // For images that are not in the pool; none: choose_store decides; 0: no such memory.

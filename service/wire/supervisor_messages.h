@@ -30,6 +30,8 @@ struct ServiceConfig {
   // Whoever attaches it has the same pool; else the active worker makes one, which dies with it.
   bool pool_is_shared = true;
   uint32_t lanes = 0;                // at most so many; 0: as many as pay
+  uint32_t max_threads = 0;          // of an iteration of a graph; 0: no bound of the service's own
+  uint64_t graph_bytes = 0;          // of resolved graphs, estimated, in all; 0: no bound
   uint32_t lane_sms = 0;             // multiprocessors of each lane's own; 0: all share all
   int64_t copy_bandwidth_per_s = 0;  // of images into the pool, bytes; 0: unlimited
   std::string trace_file;            // empty: none
@@ -48,7 +50,7 @@ namespace laneway::wire::supervisor_to_broker {
 // The first message. + [ZeroMQ listener, lifeline listener, journal memfd]
 struct Start {
   static constexpr MessageType kType{
-      .number = 301, .version = 5, .name = "supervisor_to_broker::Start"};
+      .number = 301, .version = 6, .name = "supervisor_to_broker::Start"};
   ServiceConfig config;
   uint64_t wanted_pool_bytes = 0;  // as an operator asked for it; 0: all of the pool
   uint64_t epoch = 0;              // 1 for the first broker, one more for each that follows
@@ -172,7 +174,7 @@ namespace laneway::wire::supervisor_to_worker {
 // memory, host store and spill file, where their sizes in the config are not 0] -> Ready
 struct Start {
   static constexpr MessageType kType{
-      .number = 361, .version = 4, .name = "supervisor_to_worker::Start"};
+      .number = 361, .version = 5, .name = "supervisor_to_worker::Start"};
   ServiceConfig config;
   uint64_t journal_bytes = 0;
   friend bool operator==(const Start&, const Start&) = default;
@@ -199,7 +201,8 @@ struct Stop {
 // The first message of one that makes the pool of a device and leaves: `config` as far as it is
 // known, pool_bytes 0: as much as a pool may have. -> PoolMade or PoolRefused
 struct MakePool {
-  static constexpr MessageType kType{.number = 365, .name = "supervisor_to_worker::MakePool"};
+  static constexpr MessageType kType{
+      .number = 365, .version = 2, .name = "supervisor_to_worker::MakePool"};
   ServiceConfig config;
   friend bool operator==(const MakePool&, const MakePool&) = default;
 };

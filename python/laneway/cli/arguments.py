@@ -125,6 +125,11 @@ def _add_completion(commands: Any) -> None:
     )
 
 
+def _add_doctor(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    doctor = add("doctor", "say what of this machine and user would stop a service, and the remedy")
+    doctor.epilog = "exit codes: 0 all is fine, 1 something is not, 2 wrong usage"
+
+
 def _add_trace(commands: Any) -> None:
     trace = commands.add_parser(
         "trace",
@@ -242,5 +247,6 @@ def parser() -> argparse.ArgumentParser:
     simulate.add_to(commands)
     simulate.add_replay_to(commands)
     _add_completion(commands)
+    _add_doctor(add)
     add("shutdown", "end all jobs and the service, and return when the service has ended")
     return whole

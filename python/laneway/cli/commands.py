@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from laneway import errors
-from laneway.cli import completion, job_table, serve, simulate, top, view, watching, web
+from laneway.cli import completion, doctor, job_table, serve, simulate, top, view, watching, web
 from laneway.cli.arguments import parser
 from laneway.cli.screen import Screen
 from laneway.cli.tables import mebibytes
@@ -73,6 +73,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.command == "completion":
         print(completion.script(arguments.shell, parser()), end="")
         return DONE
+    if arguments.command == "doctor":  # looks whether there is one
+        return doctor.run(arguments)
     if arguments.command == "web":  # waits for its service
         return web.run(arguments)
     if arguments.command == "serve":

@@ -10,7 +10,8 @@ SHELLS = ("bash", "zsh", "fish")
 # The options of lanewayd; a test compares them with `lanewayd --help`.
 LANEWAYD_OPTIONS = (
     *("--help", "--device", "--pool", "--address", "--policy", "--standby", "--lanes"),
-    *("--lane-sms", "--reserve", "--recovery-memory", "--staging", "--spill"),
+    *("--max-threads", "--graph-memory", "--lane-sms", "--reserve", "--recovery-memory"),
+    *("--staging", "--spill"),
     "--copy-bandwidth",
     *("--log-level", "--log-file", "--trace", "--worker"),
     *("--config", "--version"),

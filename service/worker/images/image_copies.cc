@@ -5,6 +5,7 @@
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "service/worker/images/image_use.h"
 #include "service/worker/jobs/job_lane.h"
 #include "service/worker/state/job_snapshot.h"
@@ -255,7 +256,8 @@ void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noti
     noting.end();
     whole = saved.ok();
     if (!whole && saved.error().code != ErrorCode::cancelled) {
-      log_warning("the image of job '" + job->name + "' has no copy: " + saved.error().message);
+      log_warning("the image of job '" + printable(job->name) +
+                  "' has no copy: " + saved.error().message);
     }
     const BookkeepingLock lock(context_.mutex);
     job->saving_to.reset();
@@ -332,7 +334,8 @@ void ImageCopies::stay(const JobHandle& job, const Error& why) {
   Error reason = why;
   if (why.code == ErrorCode::device_lost) reason = device_.failed(why, *job, "");
   if (!ended) {
-    log_warning("the image of job '" + job->name + "' stays in the pool: " + reason.message);
+    log_warning("the image of job '" + printable(job->name) +
+                "' stays in the pool: " + reason.message);
   }
   {
     const BookkeepingLock lock(context_.mutex);

@@ -4,6 +4,7 @@
 
 #include "base/fault_point.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "lanes/state/event.h"
 
 namespace laneway::service {
@@ -66,7 +67,7 @@ void ImageMover::settle(const JobHandle& job, const Status& moved) {
   if (failed) {
     const bool lost = moved.error().code == ErrorCode::device_lost;
     const Error reason = lost ? device_.failed(moved.error(), *job, "") : moved.error();
-    log_warning("the image of job '" + job->name + "' does not move: " + reason.message);
+    log_warning("the image of job '" + printable(job->name) + "' does not move: " + reason.message);
   }
   {
     const BookkeepingLock lock(context_.mutex);

@@ -12,6 +12,7 @@
 #include "adaptor/scope/lane_scope.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "lanes/run/executor.h"
 #include "memory/lane_arena.h"
 #include "service/worker/run/work.h"
@@ -134,7 +135,7 @@ void dry_run(adaptor::Backend& backend, adaptor::DeviceJob& job, adaptor::Device
   job.bind_image(nullptr);
   (void)job.set_random_state(random);  // its own: it fits
   if (clean) return;
-  log_warning("graph '" + graph.graph().name + "' keeps memory between iterations");
+  log_warning("graph '" + printable(graph.graph().name) + "' keeps memory between iterations");
   // Somebody still uses it, for as long as the process lives.
   (void)lane.release();
   (void)scratch.release();

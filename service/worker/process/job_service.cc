@@ -97,6 +97,14 @@ JobService::Answer JobService::job_added(const wire::to_worker::AddJob& message,
   return added;
 }
 
+Status JobService::check_room(uint32_t user, std::span<const std::byte> graph,
+                              std::span<const ImageSlot> slots) {
+  if (Status threads = graph_room_.check_threads(graph); !threads) return threads;
+  // Until then they are those that a predecessor let in.
+  if (!told_all_ || worker_.graphs().find(graph, slots) != nullptr) return {};
+  return graph_room_.check_memory(user, Bytes(static_cast<int64_t>(graph.size())));
+}
+
 Result<GraphCache::Job> JobService::made_job(JobId id, const std::vector<ImageSlot>& slots,
                                              std::span<const std::byte> graph) {
   if (auto prepared = prepared_.take_job(id, slots, graph)) return *std::move(prepared);
@@ -122,8 +130,10 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
   Result<std::vector<std::byte>> graph = read_graph(std::move(fds[0]));
   if (!graph) return graph.error();
   const std::vector<ImageSlot>& slots = spec.slots;
+  if (Status room = check_room(message.user, graph.value(), slots); !room) return room.error();
   auto torch = made_job(id, slots, graph.value());
   if (!torch) return torch.error();
+  graph_room_.note(message.user, torch.value().origin.known);
   adaptor::DeviceJob& made = *torch.value().made.job;
   std::vector<std::byte> random;
   if (recovered) {
@@ -172,6 +182,10 @@ JobService::Answer JobService::handle(const wire::to_worker::AddGraph& message,
   if (fds.size() != 1) return reply(message.request, wrong_descriptors("a graph", 1, fds.size()));
   const auto graph = read_graph(std::move(fds[0]));
   if (!graph) return reply(message.request, graph.error());
+  WorkerJob& of = *job.value();
+  if (Status room = check_room(of.user, graph.value(), of.torch->layout().slots()); !room) {
+    return reply(message.request, room);
+  }
   std::optional<uint32_t> wanted;
   if (message.numbered) wanted = message.number;
   auto prepared = message.numbered
@@ -181,6 +195,7 @@ JobService::Answer JobService::handle(const wire::to_worker::AddGraph& message,
   if (!number) return reply(message.request, number.error());
   const auto made = worker_.find_graph(*job.value(), number.value());
   if (!made) return reply(message.request, made.error());
+  graph_room_.note(of.user, made.value()->origin.known);
   added.graph = made.value()->info;
   return added;
 }

@@ -11,6 +11,7 @@
 #include "service/journal/journal.h"
 #include "service/transport/descriptor.h"
 #include "service/wire/worker_messages.h"
+#include "service/worker/process/graph_room.h"
 #include "service/worker/process/prepared_jobs.h"
 #include "service/worker/worker.h"
 
@@ -19,8 +20,13 @@ namespace laneway::service {
 class JobService {
  public:
   // All outlive it.
-  JobService(Worker& worker, adaptor::Backend& backend, Journal& journal, PreparedJobs& prepared)
-      : worker_(worker), backend_(backend), journal_(journal), prepared_(prepared) {}
+  JobService(Worker& worker, adaptor::Backend& backend, Journal& journal, PreparedJobs& prepared,
+             GraphRoom::Limits graphs)
+      : worker_(worker),
+        backend_(backend),
+        journal_(journal),
+        prepared_(prepared),
+        graph_room_(graphs) {}
 
   using Answer = wire::from_worker::Any;
 
@@ -34,6 +40,8 @@ class JobService {
   Answer handle(const wire::to_worker::JobReport& message);
   Answer handle(const wire::to_worker::ReleaseJob& message);
   Answer handle(const wire::to_worker::SetResidency& message);
+  // A broker has said everything that is held. What comes for the first time afterwards is new.
+  void told_all() { told_all_ = true; }
   // Nothing: JobGone follows. It is the answer when there is no such job.
   std::optional<Answer> handle(const wire::to_worker::CloseJob& message);
 
@@ -42,6 +50,8 @@ class JobService {
   // What the job computes with: prepared before, or made now.
   Result<GraphCache::Job> made_job(JobId id, const std::vector<ImageSlot>& slots,
                                    std::span<const std::byte> graph);
+  Status check_room(uint32_t user, std::span<const std::byte> graph,
+                    std::span<const ImageSlot> slots);
   Result<JobHandle> find(uint64_t job);
   Answer job_added(const wire::to_worker::AddJob& message, WorkerJob& job);
 
@@ -49,6 +59,8 @@ class JobService {
   adaptor::Backend& backend_;
   Journal& journal_;
   PreparedJobs& prepared_;
+  GraphRoom graph_room_;
+  bool told_all_ = false;
 };
 
 }  // namespace laneway::service

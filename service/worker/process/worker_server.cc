@@ -252,7 +252,9 @@ Status WorkerServer::activate() {
   if (!rule) return rule.error();
   worker_->set_prefix_rule(rule.value());
   if (iterations_) worker_->set_iteration_observer(&*iterations_);
-  jobs_.emplace(*worker_, *backend_, *journal_, *prepared_);
+  jobs_.emplace(*worker_, *backend_, *journal_, *prepared_,
+                GraphRoom::Limits{.threads = config_.max_threads,
+                                  .resolved = Bytes(static_cast<int64_t>(config_.graph_bytes))});
   fault_point("worker.activated");
   if (Status told = supervisor_.send(wire::encode(wire::worker_to_supervisor::Activated{}));
       !told) {

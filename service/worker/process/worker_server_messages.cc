@@ -121,6 +121,7 @@ void WorkerServer::answer(uint64_t epoch, const wire::to_worker::Any& message,
       [&](const auto& one) {
         using M = std::decay_t<decltype(one)>;
         if constexpr (std::is_same_v<M, wire::to_worker::Recovered>) {
+          jobs_->told_all();
           report(epoch);
         } else if constexpr (std::is_same_v<M, wire::to_worker::CloseJob>) {
           if (const auto gone = jobs_->handle(one)) broker_.send(epoch, *gone);

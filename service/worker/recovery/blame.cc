@@ -8,6 +8,7 @@
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "service/worker/common/limits.h"
 
 namespace laneway::service {
@@ -26,10 +27,11 @@ std::string node_text(const WorkerJob& job, uint32_t graph, uint32_t node)
     return "node " + std::to_string(node) + " of graph " + std::to_string(graph);
   }
   const lanes::Graph& captured = found->second->torch->graph();
-  std::string text = "node " + std::to_string(node) + " of graph '" + captured.name + "'";
+  std::string text =
+      "node " + std::to_string(node) + " of graph '" + printable(captured.name) + "'";
   if (node >= captured.nodes.size()) return text;
-  text += " (" + captured.nodes[node].op;
-  if (!captured.nodes[node].source.empty()) text += ", " + captured.nodes[node].source;
+  text += " (" + printable(captured.nodes[node].op);
+  if (!captured.nodes[node].source.empty()) text += ", " + escaped(captured.nodes[node].source);
   return text + ")";
 }
 
@@ -67,8 +69,8 @@ void blame_for_memory(WorkerContext& context, WorkerJobs& jobs) LW_REQUIRES(kBoo
   for (const AtWork& each : all) {
     const uint32_t times = each.job->journal->count_out_of_memory();
     const std::string what = "the machine's memory ran out " + std::to_string(times) +
-                             " times in a row while job '" + each.job->name + "' was at " +
-                             node_text(*each.job, each.graph, each.node);
+                             " times in a row while job '" + printable(each.job->name) +
+                             "' was at " + node_text(*each.job, each.graph, each.node);
     log_error("the worker before this one was killed: " + what);
     if (times < kMaxOutOfMemory) continue;
     const bool for_good = times > kMaxOutOfMemory && all.size() == 1;
@@ -92,8 +94,8 @@ void blame_for_death(WorkerContext& context, WorkerJobs& jobs) {
     if (job == nullptr || !job->journal || job->journal->is_over()) continue;
     const uint32_t graph = notes.graph.load(relaxed);
     const uint32_t node = notes.node.load(relaxed);
-    const std::string what =
-        "job '" + job->name + "' " + what_happened(signal) + " at " + node_text(*job, graph, node);
+    const std::string what = "job '" + printable(job->name) + "' " + what_happened(signal) +
+                             " at " + node_text(*job, graph, node);
     log_error("the worker before this one ended: " + what);
     job->journal->blame(what, graph, node);
   }
@@ -136,7 +138,7 @@ Status release_from_quarantine(WorkerContext& context, const JobHandle& job) {
     job->quarantined.reset();
     job->suspected = limits::kSuspectIterations;
   }
-  log_info("job '" + job->name + "' is tried again: it was released from quarantine");
+  log_info("job '" + printable(job->name) + "' is tried again: it was released from quarantine");
   context.events.post(lanes::JobReleased{.job = job->id});
   return {};
 }

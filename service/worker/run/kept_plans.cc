@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/printable.h"
 
 namespace laneway::service {
 namespace {
@@ -76,7 +77,7 @@ bool KeptPlans::restore(JobId job, WorkerGraph& graph) const {
   const int64_t alignment = cache_.alignment();
   auto record = decode_plan(subject_of(graph, alignment), piece);
   if (!record) {
-    log_warning("the plan that was kept for graph '" + graph.info.name + "' of job " +
+    log_warning("the plan that was kept for graph '" + printable(graph.info.name) + "' of job " +
                 std::to_string(job.value()) + " is none of it: it is measured again");
     return false;
   }

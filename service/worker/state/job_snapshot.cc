@@ -13,6 +13,7 @@
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "memory/device/streaming_copy.h"
 #include "service/journal/limits.h"
 #include "service/worker/common/limits.h"
@@ -144,7 +145,8 @@ Status take_snapshot(WorkerContext& context, WorkerJob& job, Bytes entry) {
 void keep_nothing(WorkerContext& context, WorkerJob& job, const std::string& why) {
   GuardedState& guard = job.guard;
   if (!guard.warned) {
-    log_warning("job '" + job.name + "' runs on, and a worker that dies while it writes the " +
+    log_warning("job '" + printable(job.name) +
+                "' runs on, and a worker that dies while it writes the " +
                 "job's state costs the job: " + why);
   }
   guard.warned = true;

@@ -8,6 +8,7 @@
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "service/worker/common/limits.h"
 #include "service/worker/state/job_snapshot.h"
 #include "service/worker/state/job_undo.h"
@@ -94,7 +95,7 @@ void StateGuard::fall_back(WorkerJob& job, const WorkerGraph& graph, UndoRunner*
   }
   const Status begun = begin_undo(job, graph, undo);
   if (!begun) return keep_nothing(context_, job, begun.error().message);
-  log_info("job '" + job.name +
+  log_info("job '" + printable(job.name) +
            "': there is no room for a snapshot, so each iteration saves what " +
            "it overwrites, which costs more: " + error.message);
 }
@@ -245,7 +246,7 @@ bool StateGuard::restore(WorkerJob& job, LaneExecutor& executor) {
   GraphHandle at;
   const IterationResult restored = restore_snapshot_of(job, executor, at);
   if (restored.end == IterationEnd::completed) return true;
-  log_error("job '" + job.name + "' cannot be taken back: " + restored.error.message);
+  log_error("job '" + printable(job.name) + "' cannot be taken back: " + restored.error.message);
   return false;
 }
 
@@ -292,7 +293,7 @@ void StateGuard::save_slots(WorkerJob& job, std::span<const uint32_t> slots_at_r
   const Bytes room = UndoLog::room_for(slots_at_risk.size(), written_bytes(job, slots_at_risk));
   const auto memory = context_.recovery->add(write_log_of(job.id), room);
   if (!memory) {
-    log_warning("a state write of a client of job '" + job.name +
+    log_warning("a state write of a client of job '" + printable(job.name) +
                 "' cannot be taken back if both die in it: " + memory.error().message);
     return;
   }

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "lanes/graph/graph_head.h"
 #include "lanes/graph/limits.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/random_graph.h"
@@ -138,6 +139,22 @@ TEST(GraphCodec, EveryStrictPrefixIsRefused) {
       bytes.pop_back();
       ASSERT_FALSE(decode_graph(bytes).ok()) << bytes.size();
     }
+  }
+}
+
+TEST(GraphCodec, TheHeadAloneSaysTheThreadsAndIsRefusedWhereItIsCutOff) {
+  Random random(testing::seed_from_environment(3));
+  const Buffer whole = encode_graph(testing::random_graph(random));
+  const auto graph = decode_graph(whole);
+  ASSERT_TRUE(graph.ok());
+  const auto head = read_graph_head(whole);
+  ASSERT_TRUE(head.ok());
+  EXPECT_EQ(head.value().threads, graph.value().context.threads);
+  const size_t threads_end = 8 + 4 + graph.value().name.size() + 1 + 4;
+  for (size_t size = 0; size < threads_end; ++size) {
+    const auto cut = read_graph_head(std::span(whole).first(size));
+    ASSERT_FALSE(cut.ok()) << size;
+    EXPECT_EQ(cut.error().code, ErrorCode::invalid_graph);
   }
 }
 

@@ -38,6 +38,8 @@ TEST(Options, Defaults) {
   EXPECT_EQ(options.policy, "fifo");
   EXPECT_EQ(options.standby, 1u);
   EXPECT_EQ(options.lanes, 0u);
+  EXPECT_EQ(options.max_threads, 0u);
+  EXPECT_FALSE(options.graph_memory.has_value());
   EXPECT_EQ(options.reserve, Bytes(0));
   EXPECT_EQ(options.copy_bandwidth_per_s, 0);
   EXPECT_EQ(options.log_level, LogLevel::info);
@@ -46,14 +48,17 @@ TEST(Options, Defaults) {
 }
 
 TEST(Options, EveryOptionIsRead) {
-  const Options options =
-      read({"--device", "host", "--pool", "1.5GiB", "--policy", "srtf", "--standby", "0",
-            "--lanes=3", "--reserve", "64 MiB", "--copy-bandwidth", "2GiB", "--log-level", "debug",
-            "--log-file", "a.log", "--trace", "/t/a.trace"});
+  const Options options = read(
+      {"--device",  "host",       "--pool",    "1.5GiB",           "--policy",  "srtf",
+       "--standby", "0",          "--lanes=3", "--max-threads",    "16",        "--graph-memory",
+       "2GiB",      "--reserve",  "64 MiB",    "--copy-bandwidth", "2GiB",      "--log-level",
+       "debug",     "--log-file", "a.log",     "--trace",          "/t/a.trace"});
   EXPECT_EQ(options.pool, mib(1536));
   EXPECT_EQ(options.policy, "srtf");
   EXPECT_EQ(options.standby, 0u);
   EXPECT_EQ(options.lanes, 3u);
+  EXPECT_EQ(options.max_threads, 16u);
+  EXPECT_EQ(options.graph_memory, gib(2));
   EXPECT_EQ(options.reserve, mib(64));
   EXPECT_EQ(options.copy_bandwidth_per_s, int64_t{2} << 30);
   EXPECT_EQ(options.log_level, LogLevel::debug);
@@ -97,9 +102,10 @@ TEST(Options, AFileOfConfigThatSaysSomethingUnknownIsRefused) {
 TEST(Options, HelpAndVersionEndWell) {
   const Leave help = refused({"--help"});
   EXPECT_EQ(help.code, kExitDone);
-  for (const char* option : {"--device", "--pool", "--address", "--policy", "--standby", "--lanes",
-                             "--lane-sms", "--reserve", "--copy-bandwidth", "--config",
-                             "--log-level", "--log-file", "--trace", "--version"}) {
+  for (const char* option :
+       {"--device", "--pool", "--address", "--policy", "--standby", "--lanes", "--lane-sms",
+        "--max-threads", "--graph-memory", "--reserve", "--copy-bandwidth", "--config",
+        "--log-level", "--log-file", "--trace", "--version"}) {
     EXPECT_THAT(help.text, HasSubstr(option));
   }
   EXPECT_EQ(refused({"--version"}).code, kExitDone);
@@ -120,6 +126,8 @@ TEST(Options, BadValuesAreRefusedByNameWithTheLimitAndARemedy) {
       {{"--standby", "9"}, {"--standby 9", "from 0 to 8"}},
       {{"--standby", "1.5"}, {"--standby 1.5", "whole number"}},
       {{"--lanes", "0"}, {"--lanes 0", "from 1 to 64"}},
+      {{"--max-threads", "0"}, {"--max-threads 0", "from 1 to 1024"}},
+      {{"--graph-memory", "some"}, {"--graph-memory", "'some'"}},
       {{"--policy", "nonsense"}, {"--policy nonsense", "fifo"}},
       {{"--device", "tpu"}, {"--device tpu", "'host'"}},
       {{"--device", "cuda:"}, {"--device cuda:", "'cuda:N'"}},
