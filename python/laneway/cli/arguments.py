@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import laneway
-from laneway.cli import completion, job_table, simulate, web
+from laneway.cli import calibrate, completion, job_table, simulate, web
 from laneway.jobs.control import scheduling
 from laneway.native import torch_versions
 
@@ -240,6 +240,7 @@ def parser() -> argparse.ArgumentParser:
     _add_trace(commands)
     simulate.add_to(commands)
     simulate.add_replay_to(commands)
+    calibrate.add_to(commands)
     _add_completion(commands)
     add("shutdown", "end all jobs and the service, and return when the service has ended")
     return whole

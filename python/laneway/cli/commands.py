@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from laneway import errors
-from laneway.cli import completion, job_table, simulate, view, watching, web
+from laneway.cli import calibrate, completion, job_table, simulate, view, watching, web
 from laneway.cli.arguments import parser
 from laneway.cli.screen import Screen
 from laneway.cli.tables import mebibytes
@@ -62,6 +62,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return _trace(arguments)
     if arguments.command == "simulate":  # nor does this
         return simulate.run(arguments)
+    if arguments.command == "calibrate":  # has one of its own
+        return calibrate.run(arguments)
     if arguments.command == "replay":
         return simulate.replay(arguments)
     if arguments.command == "completion":
