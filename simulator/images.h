@@ -16,13 +16,18 @@
 
 namespace laneway::simulator {
 
+// Bytes a second between the pool and outside, each way; 0: copies take no time.
+struct CopyRates {
+  int64_t in = 0;
+  int64_t out = 0;
+};
+
 class Images {
  public:
-  // Bytes a second each way between the pool and outside; 0: copies take no time, as those from one
-  // place in the pool to another never do. Answers are appended to `events`, which must outlive the
-  // object.
-  Images(int64_t bytes_per_s, std::vector<lanes::Event>& events)
-      : in_(bytes_per_s), out_(bytes_per_s), inside_(0), events_(events) {}
+  // Copies from one place in the pool to another take no time. Answers are appended to `events`,
+  // which must outlive the object.
+  Images(CopyRates rates, std::vector<lanes::Event>& events)
+      : in_(rates.in), out_(rates.out), inside_(0), events_(events) {}
 
   // Of jobs 1 to `count`. Requires: nothing is under way.
   void resize(size_t count) { images_.resize(count); }

@@ -11,6 +11,8 @@
 
 #include "base/bytes.h"
 #include "base/time.h"
+#include "simulator/calibration.h"
+#include "simulator/images.h"
 #include "simulator/job_trace.h"
 
 namespace laneway::simulator {
@@ -34,12 +36,15 @@ struct Options {
   std::string pairs;            // who slows whom down (pair_speeds.h); empty: nobody does
   std::optional<Bytes> memory;  // of each device; none: memory does not constrain
   Bytes reserve;
-  int64_t copy_bytes_per_s = 0;       // 0: copies take no time
-  std::optional<Bytes> store;         // outside of the pool; none: what all images take, if
-                                      // memory is given, else 0
-  std::vector<std::string> settings;  // of the core, as apply_setting takes them
-  double jitter = 0;                  // as SimulatorConfig has it
-  Duration turn_gap;                  // … and this
+  CopyRates copies;
+  std::optional<Bytes> store;              // outside of the pool; none: what all images take, if
+                                           // memory is given, else 0
+  std::vector<std::string> settings;       // of the core, as apply_setting takes them
+  double jitter = 0;                       // as SimulatorConfig has it
+  Duration turn_gap;                       // … and this
+  Duration start_up;                       // … and this
+  std::string calibration_file;            // as given; empty: none
+  std::optional<Calibration> calibration;  // of that file
   uint64_t seed = 1;
   std::string json;  // files to write; empty: none
   std::string csv;

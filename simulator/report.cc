@@ -68,18 +68,20 @@ std::string number_text(const std::optional<double>& value) {
 std::string json_of(const Options& options, const std::vector<PolicyRun>& runs) {
   Json policies = Json::object();
   for (const PolicyRun& run : runs) policies[run.policy] = json_of(run.summary);
-  Json document = {{"policies", policies},
-                   {"trace", options.trace.empty() ? Json(nullptr) : Json(options.trace)},
-                   {"generated", options.generate > 0 ? Json(options.generate) : Json(nullptr)},
-                   {"seed", options.seed},
-                   {"jitter", options.jitter},
-                   {"turn_gap_s", options.turn_gap.seconds()},
-                   {"set", options.settings},
-                   {"devices", options.devices},
-                   {"lanes", options.lanes},
-                   {"open_lanes", options.measure_lanes ? "measured" : "all"},
-                   {"pairs", options.pairs.empty() ? Json(nullptr) : Json(options.pairs)},
-                   {"memory_bytes", nullptr}};
+  Json document = {
+      {"policies", policies},
+      {"trace", options.trace.empty() ? Json(nullptr) : Json(options.trace)},
+      {"generated", options.generate > 0 ? Json(options.generate) : Json(nullptr)},
+      {"seed", options.seed},
+      {"jitter", options.jitter},
+      {"turn_gap_s", options.turn_gap.seconds()},
+      {"set", options.settings},
+      {"devices", options.devices},
+      {"lanes", options.lanes},
+      {"open_lanes", options.measure_lanes ? "measured" : "all"},
+      {"pairs", options.pairs.empty() ? Json(nullptr) : Json(options.pairs)},
+      {"calibration", options.calibration ? Json(options.calibration_file) : Json(nullptr)},
+      {"memory_bytes", nullptr}};
   if (options.memory) document["memory_bytes"] = options.memory->count();
   return document.dump(2) + "\n";
 }

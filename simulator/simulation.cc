@@ -48,6 +48,11 @@ Result<JobTrace> read_jobs(const Options& options) {
                      " does not say what its jobs hold: leave it out, or give a trace with the "
                      "columns persistent_mb and ephemeral_mb"};
   }
+  if (trace && options.calibration) {
+    if (Status status = options.calibration->apply(trace.value().jobs); !status) {
+      return status.error();
+    }
+  }
   return trace;
 }
 
@@ -74,14 +79,16 @@ SimulatorConfig config_of(const Options& options, const std::string& policy,
     LW_CHECK(status.ok(), "settings were checked with the options");
   }
   config.turn_gap = options.turn_gap;
+  config.start_up = options.start_up;
   config.jitter = options.jitter;
   config.seed = options.seed;
   config.policy = policy;
-  config.copy_bytes_per_s = options.copy_bytes_per_s;
+  config.copies = options.copies;
   return config;
 }
 
 Result<SpeedRule> read_speeds(const Options& options, const std::vector<SimJob>& jobs) {
+  if (options.calibration && options.lanes > 1) return options.calibration->pairs.rule(jobs);
   if (options.pairs.empty()) return SpeedRule();
   const auto table = Table::read(options.pairs);
   if (!table) return table.error();

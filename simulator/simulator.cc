@@ -37,7 +37,7 @@ Simulator::Simulator(SimulatorConfig config)
     : config_(std::move(config)),
       core_(config_.core, policies::make_policy(config_.policy).value()),
       lanes_(config_.core.max_lanes),
-      images_(config_.copy_bytes_per_s, events_) {}
+      images_(config_.copies, events_) {}
 
 void Simulator::add(const SimJob& job) {
   LW_CHECK(!started_, "jobs are added before anything runs");
@@ -64,7 +64,7 @@ void Simulator::start() {
 TimePoint Simulator::next() const {
   TimePoint next = std::min(core_.next_wakeup(), images_.next());
   for (const Lane& lane : lanes_) next = std::min(next, lane.due);
-  if (arrived_ < arrivals_.size()) next = std::min(next, job(arrivals_[arrived_]).submit);
+  if (arrived_ < arrivals_.size()) next = std::min(next, offered_at(arrivals_[arrived_]));
   if (!submissions_.empty()) next = std::min(next, submissions_.top().at);
   if (adviser_) next = std::min(next, adviser_->wakes_at());
   return events_.empty() ? std::max(next, now_) : now_;
@@ -149,7 +149,7 @@ void Simulator::collect() {
 }
 
 void Simulator::offer_who_comes() {
-  while (arrived_ < arrivals_.size() && job(arrivals_[arrived_]).submit <= now_) {
+  while (arrived_ < arrivals_.size() && offered_at(arrivals_[arrived_]) <= now_) {
     Client& client = clients_[arrivals_[arrived_++]];
     events_.emplace_back(client.offer());
     client.begin();

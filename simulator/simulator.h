@@ -40,10 +40,11 @@ using Observer = std::function<void(TimePoint now, std::span<const lanes::Event>
 
 struct SimulatorConfig {
   lanes::SchedulerConfig core;
-  std::string policy = "fifo";   // as the registry reads it
-  Duration turn_gap;             // from a turn's grant to its first iteration
-  int64_t copy_bytes_per_s = 0;  // of images, each way; 0: copies take no time
-  SpeedRule speeds;              // none: lanes are equal servers, each at full speed
+  std::string policy = "fifo";  // as the registry reads it
+  Duration turn_gap;            // from a turn's grant to its first iteration
+  Duration start_up;            // from a job's submission until the core hears of it
+  CopyRates copies;             // of images
+  SpeedRule speeds;             // none: lanes are equal servers, each at full speed
   // The iterations of a turn take a time drawn evenly from (1 - jitter) to (1 + jitter) of the
   // job's; of a job's n-th turn the seed draws the same whatever the policy. Below 1.
   double jitter = 0;
@@ -106,6 +107,7 @@ class Simulator {
 
   void start();
   TimePoint next() const;
+  TimePoint offered_at(size_t job) const { return this->job(job).submit + config_.start_up; }
   // All that happens at `now_`.
   Status pass_instant();
   void collect();

@@ -48,5 +48,21 @@ TEST(JobTable, FindsWhatIsInItAndNothingElse) {
   EXPECT_EQ(table.find(JobId()), nullptr);
 }
 
+// More jobs than there are places at first: each is found where it was added.
+TEST(JobTable, FindsEachOfTwentyThousand) {
+  constexpr uint64_t kMany = 20'000;
+  Changes changes;
+  JobTable table(changes);
+  std::vector<const Job*> added(kMany + 1);
+  for (uint64_t id = 1; id <= kMany; ++id) {
+    added[id] = &table.add(job_of(id));
+    if (id % 3 == 0) table.remove(JobId(id));
+  }
+  for (uint64_t id = 1; id <= kMany; ++id) {
+    ASSERT_EQ(table.find(JobId(id)), id % 3 == 0 ? nullptr : added[id]) << id;
+  }
+  EXPECT_EQ(table.find(JobId(kMany + 1)), nullptr);
+}
+
 }  // namespace
 }  // namespace laneway::lanes

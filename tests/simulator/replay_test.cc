@@ -40,7 +40,7 @@ Recorder record_of(uint64_t seed, int64_t jobs) {
   config.core.store = gib(4);
   config.core.set_lanes(static_cast<uint32_t>(random.between(1, 3)), 2);
   config.policy = kPolicies[random.below(kPolicies.size())];
-  config.copy_bytes_per_s = 1'000'000'000;
+  config.copies = {1'000'000'000, 1'000'000'000};
   Recorder recorder;
   recorder.note(TimePoint(), trace::Started());
   recorder.note(TimePoint(), trace::CoreBegan{config.core, config.policy});

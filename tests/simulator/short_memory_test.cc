@@ -40,7 +40,7 @@ Ran run(const std::string& policy, const std::vector<SimJob>& jobs, Bytes pool) 
   config.core.store = gib(64);
   config.core.set_lanes(1, 1);
   config.policy = policy;
-  config.copy_bytes_per_s = kLinkBytesPerS;
+  config.copies = {kLinkBytesPerS, kLinkBytesPerS};
   Simulator simulator(config);
   for (const SimJob& job : jobs) simulator.add(job);
   const Status status = simulator.run();

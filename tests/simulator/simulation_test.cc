@@ -79,7 +79,8 @@ TEST(SimulateOptions, AreReadAsGiven) {
   EXPECT_EQ(options.lanes, 4u);
   EXPECT_EQ(options.memory, gib(16));
   EXPECT_EQ(options.reserve, mib(300));
-  EXPECT_EQ(options.copy_bytes_per_s, 12'000'000'000);
+  EXPECT_EQ(options.copies.in, 12'000'000'000);
+  EXPECT_EQ(options.copies.out, options.copies.in);
   EXPECT_FALSE(options.store.has_value());
   EXPECT_EQ(options.seed, 7u);
   EXPECT_EQ(options.choice.estimates, Estimates::none);
@@ -116,7 +117,8 @@ TEST(SimulateOptions, WhatIsWrongIsNamed) {
   EXPECT_THAT(refusal_of({"--seed", "-1"}), HasSubstr("--seed -1"));
   EXPECT_THAT(refusal_of({"--gpus", "4"}), HasSubstr("--gpus"));
   EXPECT_THAT(refusal_of({"--pairs", "p.csv", "--lanes", "3"}), HasSubstr("give 2 at most"));
-  EXPECT_THAT(refusal_of({"--open-lanes", "measured"}), HasSubstr("give --pairs FILE"));
+  EXPECT_THAT(refusal_of({"--open-lanes", "measured"}),
+              HasSubstr("without --pairs or --calibration lanes are equal servers"));
   EXPECT_THAT(refusal_of({"--open-lanes", "few"}), HasSubstr("give all or measured"));
 }
 

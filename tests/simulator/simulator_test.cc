@@ -149,7 +149,7 @@ TEST_F(SimulatorSeeds, WithLittleMemoryEveryJobEndsAndEveryActionKeepsToTheMemor
     }
     SimulatorConfig config = config_of(seed % 2 == 0 ? "fair" : "srtf", 2, mib(300));
     config.core.store = gib(8);
-    config.copy_bytes_per_s = 1'000'000'000;
+    config.copies = {1'000'000'000, 1'000'000'000};
     config.turn_gap = microseconds(80);
     simulation::Observed seen(config.core.capacity.count(), 0, config.core.alignment);
     seen.store = config.core.store.count();
@@ -176,7 +176,7 @@ TEST(Simulator, EqualRunsAreEqual) {
   const auto hash = [] {
     SimulatorConfig config = config_of("fair", 3, mib(64));
     config.core.store = gib(1);
-    config.copy_bytes_per_s = 100'000'000;
+    config.copies = {100'000'000, 100'000'000};
     std::vector<SimJob> jobs = drawn_jobs(7);
     for (SimJob& job : jobs) job.persistent = mib(20);
     const auto simulator = ran(config, jobs);
@@ -231,7 +231,7 @@ TEST(Simulator, ImagesComeAndLeaveOverTheLinkAndCleanOnesLeaveAtOnce) {
   for (const bool writes : {true, false}) {
     SimulatorConfig config = config_of("priority:age=off", 1, mib(150));
     config.core.store = gib(1);
-    config.copy_bytes_per_s = mib(100).count();
+    config.copies = {mib(100).count(), mib(100).count()};
     SimJob first = job_of(Duration(), 100, milliseconds(100));
     SimJob urgent = job_of(seconds(5), 10, milliseconds(100));
     SimJob later = job_of(seconds(20), 10, milliseconds(100));

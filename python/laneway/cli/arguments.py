@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import laneway
-from laneway.cli import completion, job_table, serve, simulate, top, web
+from laneway.cli import calibrate, completion, job_table, serve, simulate, top, web
 from laneway.jobs.control import scheduling
 from laneway.native import torch_versions
 
@@ -246,6 +246,7 @@ def parser() -> argparse.ArgumentParser:
     _add_trace(commands)
     simulate.add_to(commands)
     simulate.add_replay_to(commands)
+    calibrate.add_to(commands)
     _add_completion(commands)
     _add_doctor(add)
     add("shutdown", "end all jobs and the service, and return when the service has ended")

@@ -16,7 +16,18 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from laneway import errors
-from laneway.cli import completion, doctor, job_table, serve, simulate, top, view, watching, web
+from laneway.cli import (
+    calibrate,
+    completion,
+    doctor,
+    job_table,
+    serve,
+    simulate,
+    top,
+    view,
+    watching,
+    web,
+)
 from laneway.cli.arguments import parser
 from laneway.cli.screen import Screen
 from laneway.cli.tables import mebibytes
@@ -68,6 +79,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return _trace(arguments)
     if arguments.command == "simulate":  # nor does this
         return simulate.run(arguments)
+    if arguments.command == "calibrate":  # has one of its own
+        return calibrate.run(arguments)
     if arguments.command == "replay":
         return simulate.replay(arguments)
     if arguments.command == "completion":
