@@ -125,6 +125,15 @@ def _add_completion(commands: Any) -> None:
     )
 
 
+def _add_wait(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    wait = add("wait", "wait until a job has ended, and say how")
+    wait.epilog = _WAIT_CODES
+    _add_job(wait)
+    wait.add_argument(
+        "--timeout", metavar="S", type=_seconds, help="for so many seconds; default: until it ends"
+    )
+
+
 def _add_doctor(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
     doctor = add("doctor", "say what of this machine and user would stop a service, and the remedy")
     doctor.epilog = "exit codes: 0 all is fine, 1 something is not, 2 wrong usage"
@@ -228,12 +237,7 @@ def parser() -> argparse.ArgumentParser:
     _add_jobs(add)
     for command, does in _ON_A_JOB.items():
         _add_job(add(command, does))
-    wait = add("wait", "wait until a job has ended, and say how")
-    wait.epilog = _WAIT_CODES
-    _add_job(wait)
-    wait.add_argument(
-        "--timeout", metavar="S", type=_seconds, help="for so many seconds; default: until it ends"
-    )
+    _add_wait(add)
     change = add("set", "change what the policy is told of a job, from its next decision on")
     change.epilog = f"{_SETTINGS}\n{_EXIT_CODES}"
     _add_job(change)
