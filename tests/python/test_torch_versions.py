@@ -151,6 +151,10 @@ def test_another_minor_version_is_a_line_and_a_folder(monkeypatch, found_in, tmp
     words = 'works with torch 2.11 and 2.14: pip install "torch>=2.11,<2.15,!=2.12.*,!=2.13.*"'
     with pytest.raises(laneway.ServiceUnavailable, match=re.escape(words)):
         usable_torch()
+    monkeypatch.setattr(torch_versions, "MINORS", ("2.11", "2.12", "2.14"))
+    words = 'works with torch 2.11, 2.12 and 2.14: pip install "torch>=2.11,<2.15,!=2.13.*"'
+    with pytest.raises(laneway.ServiceUnavailable, match=re.escape(words)):
+        usable_torch()
 
 
 def test_a_folder_without_its_library(monkeypatch, tmp_path):

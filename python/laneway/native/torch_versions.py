@@ -18,7 +18,7 @@ from pathlib import Path
 from laneway.errors import ServiceUnavailable
 from laneway.native.elf_note import Damaged, note_of
 
-MINORS = ("2.11", "2.15")  # oldest first
+MINORS = ("2.11", "2.13", "2.15")  # oldest first
 REINSTALL = "install the package laneway again (pip install --force-reinstall --no-deps laneway)"
 
 _RELEASE = re.compile(r"([0-9]+\.[0-9]+)(\.[0-9]+)*(\.post[0-9]+)?(\+.*)?")
@@ -152,7 +152,9 @@ def loader_words(message: str) -> str | None:
 def _range() -> str:
     if len(MINORS) == 1:
         return MINORS[0]
-    return " and ".join(MINORS) if _gaps() else f"{MINORS[0]} to {MINORS[-1]}"
+    if not _gaps():
+        return f"{MINORS[0]} to {MINORS[-1]}"
+    return f"{', '.join(MINORS[:-1])} and {MINORS[-1]}"
 
 
 def _gaps() -> list[str]:
