@@ -371,3 +371,25 @@ def test_what_the_user_keeps_lives_no_longer_and_no_shorter(service):
     train(x, y)
     gc.collect()
     assert seen() is None
+
+
+@pytest.mark.parametrize("kind", ["list", "future"])
+def test_a_tensor_that_cpp_alone_holds_says_so_when_it_is_used(kind, service):
+    model = net()
+    optimizer = sgd(model)
+    held = torch._C.ScriptList([torch.ones(())]) if kind == "list" else torch.futures.Future()
+
+    @laneway.step(model, optimizer, service=service)
+    def train(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        held.append(loss.detach()) if kind == "list" else held.set_result(loss.detach())
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    train(*batches()[0])
+    kept = held[1] if kind == "list" else held.value()
+    for use in (torch.Tensor.item, torch.Tensor.clone, lambda tensor: torch.ones(()) * tensor):
+        with pytest.raises(laneway.CaptureError, match="object of C\\+\\+, has kept it"):
+            use(kept)

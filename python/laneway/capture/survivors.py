@@ -20,7 +20,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 import torch
 from torch.utils import _pytree as pytree
@@ -28,6 +28,7 @@ from torch.utils import _pytree as pytree
 from laneway.capture.effects import refusal
 from laneway.capture.holder_words import is_scope, read_at, store_words
 from laneway.capture.recorder import Recorder
+from laneway.errors import CaptureError
 from laneway.graph.graph_ir import NO_VALUE
 
 _MOST_LEVELS = 16  # of holders, from a tensor to what code can reach; each is a look at all objects
@@ -60,6 +61,7 @@ class Run:
         self._job: Job | None = job
         self._recorder = weakref.ref(job.recorder)  # which each number of the step holds
         self._nodes, self._made = job.recorder.nodes, job.recorder.table.made
+        self._mode = job.recorder.fake_mode
         # Nothing of the step refers to it: who holds it took it from the collector's lists.
         with job.recorder.fake_mode:
             self.bait = torch.empty(0, device="cpu")
@@ -92,6 +94,11 @@ class Run:
             return True
         return any(_holders(reference) > 0 for reference, _ in self._made)
 
+    def forbid(self) -> None:
+        """From here on, who uses a tensor of it is told so: an object of C++ may have kept one,
+        where nobody looks."""
+        self._mode.dispatch = _without_data  # type: ignore[method-assign]
+
     def source(self, value: int) -> str | None:
         """The line that computed the value; None of a number, which tells itself."""
         if value == NO_VALUE:
@@ -100,6 +107,15 @@ class Run:
             if any(value in result.values for result in node.results):
                 return node.source or None
         return None
+
+
+def _without_data(operator: Any, *_: Any) -> NoReturn:
+    raise CaptureError(
+        "a tensor that a step computed while it was captured has no data: something that no "
+        "capture sees, an object of C++, has kept it",
+        operator=str(operator),
+        remedy="return it from the step, and store it there outside",
+    )
 
 
 def _holders(reference: weakref.ref[torch.Tensor]) -> int:
@@ -130,10 +146,14 @@ def none_survive(capture: Callable[Given, Captured]) -> Callable[Given, Captured
             captured = capture(*args, **kwargs)
         finally:
             _running.runs = outer
-        for run in runs:
-            run.end()
-        if any(_is_any_alive(run) for run in runs):
-            _check(runs, pytree.tree_leaves((args, kwargs)))
+        try:
+            for run in runs:
+                run.end()
+            if any(_is_any_alive(run) for run in runs):
+                _check(runs, pytree.tree_leaves((args, kwargs)))
+        finally:
+            for run in runs:
+                run.forbid()
         return captured
 
     return call

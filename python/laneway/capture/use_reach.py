@@ -306,7 +306,7 @@ class Reach:
                 size = 0 if value.closed else len(value.getvalue())
                 self._count_bytes(size, words, "read it before the step")
                 self._watch.look(value, place, content_of_file, words)
-            if is_watchable(kind):
+            if is_watchable(kind) and not kind.__module__.startswith("torch."):
                 self._watch.know(value, place)
             else:
                 self._watch.chance.add_iterator(value, place)
