@@ -31,6 +31,8 @@ BENCHES = {
     "order": "does the core serve in the policy's order when memory is short?",
     "policies": "is each policy in short memory the server that its name promises, on any trace?",
     "philly": "does the core serve tens of thousands of real jobs as ideal servers would?",
+    "policies_real": "does the simulated order of policies hold in a service?",
+    "fidelity": "does the simulator say beforehand how long jobs take in a service?",
     "plugin": "do policies from outside the tree order as they say, and what does it take?",
     "coverage": "do the networks that people train work, bit-equal to eager, and how fast?",
     "latency": "what does the service add to an iteration, in round trips of the machine?",
