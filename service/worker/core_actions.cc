@@ -113,7 +113,7 @@ void CoreActions::perform(const lanes::DropImage& action) {
       context_.kept_plans.drop_all(action.job);
       return;
     }
-    while (job->running || job->arriving) context_.mutex.wait(job->changed);
+    while (job->running || job->is_arriving()) context_.mutex.wait(job->changed);
     dropped.swap(job->queue);
     reason = job->end_reason.value_or(
         Error{ErrorCode::cancelled, "job '" + job->name + "' was ended before this iteration ran"});

@@ -56,7 +56,7 @@ Status Worker::wait_for_idle(WorkerJob& job) {
   const BookkeepingLock lock(context_.mutex);
   ++job.visitors;
   if (job.lane != nullptr) job.lane->retire_soon();
-  while (job.running || job.arriving) context_.mutex.wait(job.changed);
+  while (job.running || job.is_arriving()) context_.mutex.wait(job.changed);
   --job.visitors;
   if (Status open = job.check_open(); !open) {
     if (job.lane != nullptr) job.lane->work_arrived();

@@ -182,10 +182,12 @@ void World::carry_out(const Action& action) {
     save(*save_image);
   } else if (const auto* drop = std::get_if<DropCopy>(&action)) {
     ++outcome_.counts["copies given up"];
-    clients_.at(drop->job).clean = false;
+    (void)clients_.at(drop->job).image.outdate();
   } else if (const auto* prefix = std::get_if<DropPrefix>(&action)) {
     ++outcome_.counts["prefixes given up"];
-    clients_.at(prefix->job).prefix = {};
+    ImageLife& image = clients_.at(prefix->job).image;
+    if (image.state != ImageState::leaving)
+      image.prefix = {};  // else what will stay was decided since
   } else if (const auto* keep = std::get_if<KeepLearnt>(&action)) {
     ++outcome_.counts["learnt"];
     clients_.at(keep->job).learnt = keep->learnt;

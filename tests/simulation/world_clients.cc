@@ -1,6 +1,7 @@
 // World, part: the clients, the operator and the faults.
 #include <algorithm>
 
+#include "lanes/state/kept_image.h"
 #include "tests/simulation/world.h"
 #include "tests/simulation/world_state.h"
 
@@ -219,7 +220,7 @@ void World::nonsense() {
   const JobId any(random_.below(100));
   // Of an image that is on its way it would not be nonsense, but a lie.
   const auto found = clients_.find(any);
-  if (found == clients_.end() || (!found->second.placing && !found->second.arriving)) {
+  if (found == clients_.end() || (!found->second.placing && !found->second.is_arriving())) {
     send(ImagePlaced{any, random_.chance(0.5)});
   }
 }
@@ -235,9 +236,8 @@ void World::lose_worker() {
   }
   blame_somebody();
   for (auto& [id, client] : clients_) {
-    client.placed = client.placed && !client.arriving;  // the journal says so when it is whole
-    client.prefix = {};                                 // nobody wrote down where it was
-    client.leaving = client.saving = client.placing = client.arriving = false;
+    client.image = lanes::kept_image(client.image);
+    client.placing = false;
   }
   turns_.clear();
   forget_plans();

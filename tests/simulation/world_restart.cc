@@ -10,25 +10,6 @@ namespace laneway::simulation {
 
 using namespace lanes;  // NOLINT: the vocabulary of this file
 
-ImageLife World::Client::image(bool in_pool) const {
-  ImageLife life;
-  if (!in_pool) {
-    life.state = clean ? ImageState::away : ImageState::absent;
-  } else if (!placed) {
-    life.state = ImageState::coming;
-  } else if (arriving) {
-    life.state = ImageState::arriving;
-  } else if (leaving) {
-    life.state = ImageState::leaving;
-  } else {
-    life.state = saving ? ImageState::saving : ImageState::here;
-  }
-  life.clean = clean && !leaving && !saving;
-  if (clean || leaving || saving) life.copy = copy;
-  life.prefix = prefix;
-  return life;
-}
-
 // What a worker knows: places and lanes from the actions that it carried out, the rest its own.
 WorkerReport World::report() const {
   WorkerReport report;
@@ -53,10 +34,7 @@ WorkerReport World::report() const {
       const auto turn = turns_.find(client.turn);
       job.paused = turn != turns_.end() && turn->second.paused;
     }
-    job.image = client.image(seen.lane.valid());
-    if (client.leaving && client.keep > Bytes()) {
-      job.image.prefix = {job.image_offset, client.keep};
-    }
+    job.image = client.image;
     job.prefix_wanted = client.prefix_wanted;
     report.jobs.push_back(job);
   }

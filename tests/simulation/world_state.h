@@ -20,17 +20,9 @@ struct World::Client {
   Duration think;
   TurnId turn;  // open at the worker
   // What the worker knows of it, whoever listens.
-  bool placed = false;
+  lanes::ImageLife image;  // moves apart, which it does not note
   bool placing = false;
-  bool arriving = false;  // placed, and its bytes are on the way
-  // Its image: how often it was written, and what is known of the copy outside.
-  uint64_t version = 0;
-  bool leaving = false;  // on its way to `copy`
-  bool saving = false;   // copied there ahead of need
-  bool clean = false;    // the copy is whole and equal
-  lanes::OutsidePlace copy;
-  lanes::ImagePrefix prefix;  // what stayed in the pool
-  Bytes keep;                 // … and what will when it has left
+  uint64_t version = 0;  // how often its image was written
   Bytes prefix_wanted;
   int64_t known_need = 0;
   int64_t probe_need = 0;  // what a worker that has measured nothing wants for its first iteration
@@ -45,8 +37,7 @@ struct World::Client {
   lanes::Learnt learnt;                // as the core told last
   uint64_t unheard_iterations = 0;     // of those, what is still on its way to the core
   bool gone = false;
-  // As a worker reports it.
-  lanes::ImageLife image(bool in_pool) const;
+  bool is_arriving() const { return image.state == lanes::ImageState::arriving; }
   uint32_t abandons = 0;  // of its first queued iteration
 };
 

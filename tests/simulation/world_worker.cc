@@ -24,19 +24,22 @@ void World::granted(const Turn& turn) {
 void World::place(const PlaceImage& action) {
   const JobId job = action.job;
   if (std::exchange(clients_.at(job).placing, true)) return;
-  if (action.prefix != clients_.at(job).prefix) broken("an image is placed around other bytes");
+  ImageLife& image = clients_.at(job).image;
+  if (action.prefix != image.prefix) broken("an image is placed around other bytes");
   if (action.prefix.exists()) {
     const bool moves = action.prefix.offset != action.offset;
     ++outcome_.counts[moves ? "prefixes moved" : "prefixes grown"];
-    if (!moves) clients_.at(job).prefix = {};  // it is the image's beginning
+    if (!moves) image.prefix = {};  // it is the image's beginning
   }
+  if (image.state != ImageState::coming) image.come(image.prefix);
   at(delay(), [this, job, epoch = worker_epoch_] {
     if (epoch != worker_epoch_) return;
     Client& client = clients_.at(job);
     client.placing = false;
     if (client.gone) return;  // DropImage waits for the copy, and nobody hears of it
-    if (client.clean) {
-      const auto found = outside_.find({client.copy.tier, client.copy.offset.count()});
+    if (client.image.clean) {
+      const OutsidePlace& copy = client.image.copy;
+      const auto found = outside_.find({copy.tier, copy.offset.count()});
       const bool is_it = found != outside_.end() && found->second.first == job &&
                          found->second.second == client.version;
       if (!is_it) broken("job " + std::to_string(job.value()) + " comes back with other bytes");
@@ -44,19 +47,20 @@ void World::place(const PlaceImage& action) {
     } else if (client.version > 0) {
       broken("job " + std::to_string(job.value()) + " comes back from nothing");
     }
-    client.placed = true;
-    client.arriving = client.clean && random_.chance(0.5);
-    if (!client.arriving) client.prefix = {};
-    send(ImagePlaced{job, !client.arriving});
-    if (client.arriving) at(delay(), [this, job, epoch] { arrived(job, epoch); });
+    if (client.image.clean && random_.chance(0.5)) {
+      client.image.arrive();
+    } else {
+      client.image.placed();
+    }
+    send(ImagePlaced{job, !client.is_arriving()});
+    if (client.is_arriving()) at(delay(), [this, job, epoch] { arrived(job, epoch); });
   });
 }
 
 void World::arrived(JobId job, uint64_t epoch) {
   Client& client = clients_.at(job);
-  if (epoch != worker_epoch_ || !client.arriving) return;
-  client.arriving = false;
-  client.prefix = {};
+  if (epoch != worker_epoch_ || !client.is_arriving()) return;
+  client.image.placed();
   ++outcome_.counts["arrived while it could run"];
   send(ImagePlaced{job, true});
   if (random_.chance(0.5)) wish_for_prefix(job);
@@ -78,11 +82,11 @@ void World::move(JobId job) {
 }
 
 void World::evict(const EvictImage& action) {
-  Client& client = clients_.at(action.job);
-  client.leaving = true;
-  client.keep = action.keep;
-  client.clean = client.clean && client.copy == action.to;
-  client.copy = action.to;
+  ImageLife& image = clients_.at(action.job).image;
+  if (image.copy != action.to) (void)image.outdate();
+  ImagePrefix stays;
+  if (action.keep > Bytes()) stays = {Bytes(seen_->images.at(action.job).offset), action.keep};
+  image.leave_to(action.to, stays);
   at(delay(), [this, action, epoch = worker_epoch_] {
     if (epoch == worker_epoch_) leave(action);
   });
@@ -92,21 +96,17 @@ void World::leave(const EvictImage& action) {
   const JobId job = action.job;
   const OutsidePlace& to = action.to;
   Client& client = clients_.at(job);
-  if (!client.leaving || client.gone) return;
-  if (client.saving) stop_saving(job);  // it was asked for before
-  client.leaving = false;
-  if (!client.clean && random_.chance(0.1)) {
+  if (client.image.state != ImageState::leaving || client.gone) return;
+  if (client.image.is_saved()) stop_saving(job);  // it was asked for before
+  if (!client.image.clean && random_.chance(0.1)) {
     ++outcome_.counts["copies failed"];
+    client.image.stay();
     return send(CopyFailed{job});
   }
-  ++outcome_.counts[client.clean ? "left without a copy" : "left"];
+  ++outcome_.counts[client.image.clean ? "left without a copy" : "left"];
   outside_[{to.tier, to.offset.count()}] = {job, client.version};
-  client.clean = true;
-  client.placed = false;
-  if (action.keep > Bytes()) {
-    ++outcome_.counts["prefixes stayed"];
-    client.prefix = {Bytes(seen_->images.at(job).offset), action.keep};
-  }
+  client.image.left();
+  if (action.keep > Bytes()) ++outcome_.counts["prefixes stayed"];
   send(ImageLeft{job});
 }
 
@@ -119,16 +119,16 @@ void World::wish_for_prefix(JobId job) {
 
 void World::save(const SaveImage& action) {
   Client& client = clients_.at(action.job);
-  client.saving = true;
-  client.copy = action.to;
+  client.image.save_to(action.to);
   const uint64_t version = client.version;
   at(delay(), [this, job = action.job, to = action.to, epoch = worker_epoch_, version] {
     Client& saved = clients_.at(job);
-    if (epoch != worker_epoch_ || !saved.saving || saved.version != version || saved.gone) return;
+    if (epoch != worker_epoch_ || !saved.image.is_saved() || saved.version != version || saved.gone)
+      return;
     if (random_.chance(0.1)) return stop_saving(job);
     ++outcome_.counts["saved ahead"];
-    saved.saving = false;
-    saved.clean = true;
+    saved.image.saved(true);
+    saved.image.clean = true;  // also of one that leaves meanwhile
     outside_[{to.tier, to.offset.count()}] = {job, version};
     send(ImageSaved{job, true});
   });
@@ -136,7 +136,7 @@ void World::save(const SaveImage& action) {
 
 void World::stop_saving(JobId job) {
   ++outcome_.counts["saving stopped"];
-  clients_.at(job).saving = false;
+  clients_.at(job).image.saved(false);
   send(ImageSaved{job, false});
 }
 
@@ -144,14 +144,14 @@ void World::stop_saving(JobId job) {
 void World::touch_image(JobId job) {
   Client& client = clients_.at(job);
   ++client.version;
-  if (client.saving) {
+  if (client.image.is_saved()) {
     at(Duration(), [this, job] {
       const Client& stopped = clients_.at(job);
-      if (stopped.saving && !stopped.gone) stop_saving(job);
+      if (stopped.image.is_saved() && !stopped.gone) stop_saving(job);
     });
   }
-  if (!client.clean) return;
-  client.clean = false;
+  if (!client.image.clean) return;
+  (void)client.image.outdate();
   ++outcome_.counts["copies outdated"];
   at(Duration(), [this, job, epoch = broker_epoch_] {
     if (epoch == broker_epoch_) send(ImageDirty{job});
@@ -208,7 +208,7 @@ void World::at_boundary(RunningTurn& turn) {
                        (budget.slice > Duration(0) && now_ - turn.start >= budget.slice);
   const bool over = turn.recalled || used_up;
   if (!over && client.queued > 0) {
-    if (!client.arriving) start_iteration(turn);  // else it waits for the bytes
+    if (!client.is_arriving()) start_iteration(turn);  // else it waits for the bytes
   } else if (over || (bounded && !worker_keeps_idle_turns_)) {
     end_turn(id, end);
   }

@@ -11,6 +11,30 @@
 #include "service/worker/state/job_snapshot.h"
 
 namespace laneway::service {
+namespace {
+
+using lanes::ImageLife;
+using lanes::ImageState;
+
+// A copy ahead of need is no more made; one that is whole was said to be so before.
+void end_saving(WorkerJob& job) LW_REQUIRES(kBookkeeping) {
+  if (!job.life.is_saved()) return;
+  job.change_image([](ImageLife& image) { image.saved(false); });
+}
+
+}  // namespace
+
+void ImageCopies::forget_prefix(WorkerJob& job) {
+  // What will stay of one that leaves was decided since.
+  if (job.life.state == ImageState::leaving) return;
+  job.change_image([](ImageLife& image) { image.prefix = {}; });
+}
+
+void ImageCopies::write_placed(WorkerJob& job) {
+  const BookkeepingLock lock(context_.mutex);
+  job.write_ahead([](ImageLife& image) { image.placed(); });
+}
+
 void ImageCopies::place(const lanes::PlaceImage& action) {
   std::vector<std::unique_ptr<Way>> idle;  // joined without the mutex
   const BookkeepingLock lock(context_.mutex);
@@ -21,14 +45,17 @@ void ImageCopies::place(const lanes::PlaceImage& action) {
   job->placing = true;
   job->image_offset = action.offset;
   job->image_size = action.size;
-  job->prefix = action.prefix;
+  job->change_image([&action](ImageLife& image) {
+    if (image.state != ImageState::coming) image.come({});
+    image.prefix = action.prefix;
+  });
   if (job->journal) job->journal->placing(job->admitted, action.offset, action.size);
   Way& way = way_in(*job);
   way.thread.post([this, job, &noting = *way.noting] { copy(job, noting); });
 }
 
 ImageCopies::Way& ImageCopies::way_in(const WorkerJob& job) {
-  if (job.clean) return way_of(job.copy.tier);
+  if (job.clean) return way_of(job.life.copy.tier);
   if (!job.initial.lies_in_files()) return way_of(lanes::Tier::none);
   std::unique_ptr<Way>& way = readers_[job.id];
   if (way == nullptr) {
@@ -103,15 +130,14 @@ void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size, La
     job->image = image;
   }
   keep_placed_image(context_, *job);
-  if (job->journal) job->journal->placed();
+  write_placed(*job);
   fault_point("worker.image_placed");
   job->torch->bind_image(image);
   {
     const BookkeepingLock lock(context_.mutex);
     job->initial = pipeline::InitialImage();
-    job->phase = WorkerJob::Phase::placed;
+    job->change_image([](ImageLife& life) { life.placed(); });
     job->placing = false;
-    job->prefix = {};
     job->running = false;
     job->changed.notify_all();
   }
@@ -122,7 +148,7 @@ void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size, La
 // A device copies by itself from memory alone; and what it keeps on the CPU of the job's state is
 // taken from there.
 bool ImageCopies::may_arrive(const WorkerJob& job) const {
-  const bool copies_by_itself = context_.outside.in_memory(job.copy) != nullptr;
+  const bool copies_by_itself = context_.outside.in_memory(job.life.copy) != nullptr;
   // What dies with the worker must be kept before it is used.
   return job.clean && !job.guard.restore_pending && !job.quarantined &&
          !context_.images_die_with_worker &&
@@ -133,12 +159,15 @@ void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, L
   std::byte* const image = context_.pool + offset.count();
   job->arrival.begin();
   const bool reached = context_.backend.device().capabilities().pool_is_addressable;
-  job->torch->bind_arriving_image(image, reached ? nullptr : context_.outside.in_memory(job->copy));
+  std::byte* const copy = [&] {
+    const BookkeepingLock lock(context_.mutex);
+    return context_.outside.in_memory(job->life.copy);
+  }();
+  job->torch->bind_arriving_image(image, reached ? nullptr : copy);
   {
     const BookkeepingLock lock(context_.mutex);
     job->image = image;
-    job->phase = WorkerJob::Phase::placed;
-    job->arriving = true;
+    job->change_image([](ImageLife& life) { life.arrive(); });
     job->running = false;
     job->changed.notify_all();
   }
@@ -149,12 +178,12 @@ void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, L
                              });
   if (!loaded) return drop_unplaced(job, loaded.error());
   fault_point("worker.image_written");
-  if (job->journal) job->journal->placed();
+  write_placed(*job);
   fault_point("worker.image_placed");
   {
     const BookkeepingLock lock(context_.mutex);
-    job->placing = job->arriving = false;
-    job->prefix = {};
+    job->placing = false;
+    job->change_image([](ImageLife& life) { life.placed(); });
     job->changed.notify_all();
   }
   // Before anybody writes the image: that it is dirty must not be heard of before that it is whole.
@@ -183,18 +212,20 @@ Status ImageCopies::write_image(WorkerJob& job, std::byte* image, Bytes size, La
 Status ImageCopies::load(WorkerJob& job, std::byte* image, Bytes size,
                          const pipeline::GoesOn& goes_on, const pipeline::Started& started) {
   pipeline::OutsideImages::Prefix prefix;
+  lanes::OutsidePlace from;
   {
     const BookkeepingLock lock(context_.mutex);
+    from = job.life.copy;
     // Its checksum is the whole image's: the CPU must see what stayed.
-    const bool usable = context_.outside.in_memory(job.copy) != nullptr ||
+    const bool usable = context_.outside.in_memory(from) != nullptr ||
                         context_.backend.device().capabilities().pool_is_addressable;
-    if (!usable) job.prefix = {};
-    prefix = {context_.pool + job.prefix.offset.count(), job.prefix.size};
+    if (!usable) forget_prefix(job);
+    prefix = {context_.pool + job.life.prefix.offset.count(), job.life.prefix.size};
   }
   const TimePoint begun = context_.clock.now();
   memory::PoolAccess& pool = context_.backend.pool_access();
-  Status loaded = context_.outside.load(pool, image, size, job.copy, job.copy_checksum, goes_on,
-                                        prefix, started);
+  Status loaded =
+      context_.outside.load(pool, image, size, from, job.copy_checksum, goes_on, prefix, started);
   if (loaded) note_link_rate(job, size - prefix.size, context_.clock.now() - begun);
   return loaded;
 }
@@ -203,9 +234,12 @@ void ImageCopies::evict(const lanes::EvictImage& action) {
   const BookkeepingLock lock(context_.mutex);
   const JobHandle job = jobs_.get(action.job);
   // Closed meanwhile: the core hears of it next.
-  if (job == nullptr || job->phase != WorkerJob::Phase::placed || job->leaving_to) return;
-  job->leaving_to = action.to;
-  job->keeps = action.keep;
+  if (job == nullptr || !job->may_become(ImageState::leaving)) return;
+  // What lies elsewhere is of no use for that.
+  if (job->life.copy != action.to) (void)job->outdate_copy();
+  lanes::ImagePrefix stays;
+  if (action.keep > Bytes()) stays = {job->image_offset, action.keep};
+  job->change_image([&](ImageLife& image) { image.leave_to(action.to, stays); });
   Way& way = way_of(action.to.tier);
   way.thread.post(
       [this, job, size = action.size, &noting = *way.noting] { leave(job, size, noting); });
@@ -214,8 +248,8 @@ void ImageCopies::evict(const lanes::EvictImage& action) {
 void ImageCopies::move(const lanes::MoveImage& action) {
   const BookkeepingLock lock(context_.mutex);
   const JobHandle job = jobs_.get(action.job);
-  if (job == nullptr || job->phase != WorkerJob::Phase::placed || job->moving_to) return;
-  job->moving_to = action.offset;
+  if (job == nullptr || !job->may_become(ImageState::moving)) return;
+  job->change_image([&action](ImageLife& image) { image.move_to(action.offset); });
   Way& way = way_of(lanes::Tier::none);
   way.thread.post(
       [this, job, size = action.size, &noting = *way.noting] { mover_.move(job, size, noting); });
@@ -224,8 +258,9 @@ void ImageCopies::move(const lanes::MoveImage& action) {
 void ImageCopies::save(const lanes::SaveImage& action) {
   const BookkeepingLock lock(context_.mutex);
   const JobHandle job = jobs_.get(action.job);
-  if (job == nullptr || job->phase != WorkerJob::Phase::placed || job->saving_to) return;
-  job->saving_to = action.to;
+  if (job == nullptr || !job->may_become(ImageState::saving)) return;
+  (void)job->outdate_copy();
+  job->change_image([&action](ImageLife& image) { image.save_to(action.to); });
   Way& way = way_of(action.to.tier);
   way.thread.post(
       [this, job, size = action.size, &noting = *way.noting] { save_unused(job, size, noting); });
@@ -235,20 +270,18 @@ void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noti
   const auto is_used = [&job]() LW_REQUIRES(kBookkeeping) {
     return job->closing || job->lane != nullptr || job->visitors > 0 || job->ready();
   };
-  lanes::OutsidePlace to;
   bool begun = false;
   {
     const BookkeepingLock lock(context_.mutex);
-    to = *job->saving_to;
-    begun = job->phase == WorkerJob::Phase::placed && !job->running && !job->arriving && !is_used();
+    begun = job->phase == WorkerJob::Phase::placed && !job->running && !is_used();
     if (begun) job->running = true;
-    if (!begun) job->saving_to.reset();
+    if (!begun) end_saving(*job);
   }
   bool whole = false;
   if (begun) {
     noting.begin(LaneDoing::copying, job->id);
     const pipeline::GoesOn wanted = while_wanted(*job, noting);
-    const Status saved = save_image(*job, to, size, [&](Bytes moved) {
+    const Status saved = save_image(*job, size, [&](Bytes moved) {
       if (!wanted(moved)) return false;
       const BookkeepingLock lock(context_.mutex);
       return !is_used();
@@ -260,7 +293,7 @@ void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noti
                   "' has no copy: " + saved.error().message);
     }
     const BookkeepingLock lock(context_.mutex);
-    job->saving_to.reset();
+    end_saving(*job);
   }
   // Before anybody writes the image: its copy's end must not be heard of before its beginning.
   context_.events.post(lanes::ImageSaved{.job = job->id, .whole = whole});
@@ -276,30 +309,29 @@ void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noti
 }
 
 void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
-  lanes::OutsidePlace to;
   {
     const BookkeepingLock lock(context_.mutex);
-    while (job->running || job->arriving) context_.mutex.wait(job->changed);
-    if (job->phase != WorkerJob::Phase::placed || job->closing) return;
+    while (job->running) context_.mutex.wait(job->changed);
+    if (job->life.state != ImageState::leaving || job->closing) return;
     job->running = true;
-    to = *job->leaving_to;
   }
   noting.begin(LaneDoing::copying, job->id);
-  const Status saved = save_image(*job, to, size, while_wanted(*job, noting));
+  const Status saved = save_image(*job, size, while_wanted(*job, noting));
   noting.end();
   if (!saved) return stay(job, saved.error());
   fault_point("worker.image_saved");
-  if (job->journal) job->journal->left();
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->write_ahead([](ImageLife& image) { image.left(); });
+  }
   fault_point("worker.image_left");
   // The copy is the state, and is all that a successor needs.
   if (!job->guard.restore_pending) drop_snapshot(*job);
   {
     const BookkeepingLock lock(context_.mutex);
     job->image = nullptr;
-    job->phase = WorkerJob::Phase::waiting;
+    job->change_image([](ImageLife& image) { image.left(); });
     job->admitted = {};
-    job->leaving_to.reset();
-    job->prefix = {job->image_offset, job->keeps};
     job->running = false;
     job->changed.notify_all();
   }
@@ -307,25 +339,24 @@ void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
   attend_(job);
 }
 
-Status ImageCopies::save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size,
-                               const pipeline::GoesOn& goes_on) {
-  if (job.clean && job.copy == to) return {};
+Status ImageCopies::save_image(WorkerJob& job, Bytes size, const pipeline::GoesOn& goes_on) {
+  if (job.clean) return {};
+  lanes::OutsidePlace to;
   {
     const BookkeepingLock lock(context_.mutex);
-    (void)job.outdate_copy();
+    to = job.life.copy;
   }
   const auto sum =
       context_.outside.save(context_.backend.pool_access(), job.image, size, to, goes_on);
   if (!sum) return sum.error();
   fault_point("worker.image_copied");
   const BookkeepingLock lock(context_.mutex);
-  job.copy = to;
   job.copy_checksum = sum.value();
-  if (job.journal) {
-    job.journal->keep_copy(
-        {.tier = static_cast<uint32_t>(to.tier), .offset = to.offset, .checksum = sum.value()});
-  }
-  job.clean = true;
+  job.change_image([](ImageLife& image) {
+    if (image.is_saved()) image.saved(true);
+    image.clean = true;  // also of one that leaves meanwhile
+  });
+  job.write_ahead([](ImageLife&) {});  // as it is
   return {};
 }
 
@@ -339,7 +370,7 @@ void ImageCopies::stay(const JobHandle& job, const Error& why) {
   }
   {
     const BookkeepingLock lock(context_.mutex);
-    job->leaving_to.reset();
+    job->change_image([](ImageLife& image) { image.stay(); });
     job->running = false;
     if (job->closing) job->close_links();
     job->changed.notify_all();
@@ -355,8 +386,12 @@ void ImageCopies::drop_unplaced(const JobHandle& job, const Error& why) {
   {
     const BookkeepingLock lock(context_.mutex);
     if (!ended && !job->end_reason) job->end_reason = reason;
-    if (!job->arriving) job->running = false;  // else it is a lane's
-    job->placing = job->arriving = false;
+    job->placing = false;
+    if (job->is_arriving()) {  // `running` is a lane's
+      job->change_image([](ImageLife& image) { image.placed(); });
+    } else {
+      job->running = false;
+    }
     job->changed.notify_all();
   }
   job->arrival.finish(false);

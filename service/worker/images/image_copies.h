@@ -64,7 +64,7 @@ class ImageCopies {
   }
   void drop_prefix(const lanes::DropPrefix& action) {
     const BookkeepingLock lock(context_.mutex);
-    if (const JobHandle job = jobs_.get(action.job)) job->prefix = {};
+    if (const JobHandle job = jobs_.get(action.job)) forget_prefix(*job);
   }
   // Ends the threads: nothing of theirs is posted afterwards. Requires: no job is left.
   void stop();
@@ -80,7 +80,10 @@ class ImageCopies {
   // Of jobs whose images are in the pool, or are over; not the caller's own. Their threads end
   // with them.
   std::vector<std::unique_ptr<Way>> take_idle_readers() LW_REQUIRES(kBookkeeping);
+  static void forget_prefix(WorkerJob& job) LW_REQUIRES(kBookkeeping);
   void copy(const JobHandle& job, LaneNoting& noting);
+  // That its bytes are there, before anybody is told.
+  void write_placed(WorkerJob& job);
   void place_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting);
   // Whether its iterations may run while the image comes back.
   bool may_arrive(const WorkerJob& job) const LW_REQUIRES(kBookkeeping);
@@ -90,9 +93,8 @@ class ImageCopies {
               const pipeline::Started& started);
   void leave(const JobHandle& job, Bytes size, LaneNoting& noting);
   void save_unused(const JobHandle& job, Bytes size, LaneNoting& noting);
-  // Success: the copy is whole.
-  Status save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size,
-                    const pipeline::GoesOn& goes_on);
+  // To where it is saved or leaves to. Success: the copy is whole.
+  Status save_image(WorkerJob& job, Bytes size, const pipeline::GoesOn& goes_on);
   void stay(const JobHandle& job, const Error& why);
   pipeline::GoesOn while_wanted(WorkerJob& job, LaneNoting& noting);
   // Every byte of the image, so nothing of its former owner is left. Cancelled when the job ends.

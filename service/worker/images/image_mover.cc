@@ -13,6 +13,14 @@ namespace {
 // Between two looks at whether somebody still wants the move.
 constexpr Bytes kAtOnce = mib(4);
 
+using lanes::ImageState;
+
+// Where it is now; unless it was given up before.
+void end_move(WorkerJob& job) LW_REQUIRES(kBookkeeping) {
+  if (job.life.state != ImageState::moving) return;
+  job.change_image([](lanes::ImageLife& image) { image.moved(); });
+}
+
 }  // namespace
 
 void ImageMover::move(const JobHandle& job, Bytes size, LaneNoting& noting) {
@@ -20,12 +28,12 @@ void ImageMover::move(const JobHandle& job, Bytes size, LaneNoting& noting) {
   Bytes to;
   {
     const BookkeepingLock lock(context_.mutex);
-    while (job->running || job->arriving) context_.mutex.wait(job->changed);
-    if (!job->moving_to || job->phase != WorkerJob::Phase::placed || job->closing) return;
+    while (job->running || job->is_arriving()) context_.mutex.wait(job->changed);
+    if (job->life.state != ImageState::moving || job->closing) return;
     job->running = true;
     ++under_way_;
     from = job->image_offset;
-    to = *job->moving_to;
+    to = job->life.moves_to;
   }
   noting.begin(LaneDoing::copying, job->id);
   const Status moved = copy(*job, from, to, size, noting);
@@ -55,7 +63,7 @@ Status ImageMover::copy(WorkerJob& job, Bytes from, Bytes to, Bytes size, LaneNo
     noting.progress();
     fault_point("worker.image_moving");
     const BookkeepingLock lock(context_.mutex);
-    if (job.closing || !job.moving_to) {
+    if (job.closing || job.life.state != ImageState::moving) {
       return Error{ErrorCode::cancelled, "nobody wants the move any more"};
     }
   }
@@ -71,7 +79,7 @@ void ImageMover::settle(const JobHandle& job, const Status& moved) {
   }
   {
     const BookkeepingLock lock(context_.mutex);
-    job->moving_to.reset();
+    end_move(*job);
     job->running = false;
     if (job->closing) job->close_links();
     job->changed.notify_all();
@@ -84,7 +92,7 @@ void ImageMover::settle(const JobHandle& job, const Status& moved) {
 
 void ImageMover::stop() {
   const BookkeepingLock lock(context_.mutex);
-  for (const auto& [id, job] : jobs_.all()) job->moving_to.reset();
+  for (const auto& [id, job] : jobs_.all()) end_move(*job);
   while (under_way_ > 0) context_.mutex.wait(ended_);
 }
 

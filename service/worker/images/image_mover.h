@@ -22,8 +22,8 @@ class ImageMover {
              const LinkWatcher::Attend& attend)
       : context_(context), jobs_(jobs), device_(device), attend_(attend) {}
 
-  // To WorkerJob::moving_to, unless that was withdrawn; posts ImagePlaced, or CopyFailed when a
-  // copy did not succeed. For the thread that copies.
+  // To where the job's image moves, unless that was withdrawn; posts ImagePlaced, or CopyFailed
+  // when a copy did not succeed. For the thread that copies.
   void move(const JobHandle& job, Bytes size, LaneNoting& noting);
   // Gives up all moves, also those that were not begun: their images stay where they are, and
   // nothing is posted. Returns when none is under way.

@@ -76,7 +76,7 @@ ArrivingImage behind_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph
   DeviceTimes times;
   {
     const BookkeepingLock lock(context.mutex);
-    arriving.kept = job.prefix.size;
+    arriving.kept = job.life.prefix.size;
     times = graph.times;
   }
   const Bytes missing = std::max(Bytes(), graph.arrival_needs.back() - job.arrival.arrived());

@@ -14,7 +14,11 @@ Status DeviceHealth::status() {
 }
 
 Status DeviceHealth::access_state(WorkerJob& job, Work& work) {
-  Status status = work.access()(job.places(context_.backend.pool_access(), context_.outside));
+  const pipeline::SlotPlaces places = [&] {
+    const BookkeepingLock lock(context_.mutex);
+    return job.places(context_.backend.pool_access(), context_.outside);
+  }();
+  Status status = work.access()(places);
   // What torch's side knows of the bytes holds no longer, also when only some were written.
   if (work.writes_state()) job.torch->state_written();
   if (status || status.error().code != ErrorCode::device_lost) return status;

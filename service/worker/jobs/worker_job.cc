@@ -106,7 +106,7 @@ std::shared_ptr<RingWork> WorkerJob::free_work(Link& link) {
 pipeline::SlotPlaces WorkerJob::places(memory::PoolAccess& pool,
                                        const pipeline::OutsideImages& outside) const {
   if (phase == Phase::placed) return {pool, image, torch->layout()};
-  return is_away() ? pipeline::SlotPlaces(outside.in_memory(copy), torch->layout())
+  return is_away() ? pipeline::SlotPlaces(outside.in_memory(life.copy), torch->layout())
                    : initial.places();
 }
 
@@ -117,49 +117,22 @@ bool WorkerJob::is_accessible(bool writes, const pipeline::OutsideImages& outsid
   if (phase == Phase::waiting && !clean) return !initial.lies_in_files();
   if (!is_away()) return true;
   // What a predecessor left half-written is restored in the pool.
-  return outside.in_memory(copy) != nullptr && !writes && !guard.restore_pending;
-}
-
-lanes::ImageState WorkerJob::image_state() const {
-  using State = lanes::ImageState;
-  if (phase != Phase::placed) {
-    if (admitted.valid()) return State::coming;
-    return clean ? State::away : State::absent;
-  }
-  if (arriving) return State::arriving;
-  if (leaving_to) return State::leaving;
-  if (saving_to) return State::saving;
-  return moving_to ? State::moving : State::here;
+  return outside.in_memory(life.copy) != nullptr && !writes && !guard.restore_pending;
 }
 
 lanes::ImageLife WorkerJob::image_life() const {
-  using State = lanes::ImageState;
-  lanes::ImageLife life;
-  life.state = image_state();
-  if (life.state == State::leaving) {
-    life.copy = *leaving_to;
-    if (keeps > Bytes()) life.prefix = {image_offset, keeps};
-    return life;
-  }
-  if (life.state == State::saving) {
-    life.copy = *saving_to;
-    return life;
-  }
-  if (life.state == State::moving) life.moves_to = *moving_to;
-  if (!clean) return life;
-  life.clean = true;
-  life.copy = copy;
-  // One that grows to the whole image is a part of the image's own range.
-  const bool grows = placing && prefix.offset == image_offset;
-  const bool may_have_stayed = life.state == State::away || life.comes_back();
-  if (may_have_stayed && !grows && prefix.exists()) life.prefix = prefix;
-  return life;
+  lanes::ImageLife told = life;
+  // Its lane is known, and its range follows.
+  if (admitted.valid() && !told.in_pool()) told.come(told.prefix);
+  // What grows to the whole image is a part of the image's own range.
+  if (placing && told.prefix.offset == image_offset) told.prefix = {};
+  return told;
 }
 
 bool WorkerJob::outdate_copy() {
   if (!clean) return false;
-  clean = false;
-  if (journal) journal->drop_copy();
+  change_image([](lanes::ImageLife& its) { (void)its.outdate(); });
+  write_ahead([](lanes::ImageLife&) {});  // as it is
   return true;
 }
 

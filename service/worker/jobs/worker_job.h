@@ -17,8 +17,6 @@
 #include "base/ids.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "lanes/pool/image_prefix.h"
-#include "lanes/pool/outside_place.h"
 #include "lanes/state/image_life.h"
 #include "lanes/state/iteration_sum.h"
 #include "lanes/state/job_offered.h"
@@ -30,6 +28,7 @@
 #include "service/wire/job_spec.h"
 #include "service/worker/common/bookkeeping.h"
 #include "service/worker/jobs/guarded_state.h"
+#include "service/worker/jobs/journalled_image.h"
 #include "service/worker/jobs/link.h"
 #include "service/worker/jobs/open_turn.h"
 #include "service/worker/run/work.h"
@@ -71,12 +70,10 @@ struct WorkerJob {
 
   // --- changed with the mutex held, by the thread that has set `running` or when none has: to read
   // them, either is enough --------------------------------------------------------------------
-  Phase phase = Phase::waiting;
-  pipeline::InitialImage initial;  // the image's bytes until it is placed
-  std::byte* image = nullptr;      // where they are then
-  // The copy of the image outside of the pool. It is the image while `clean` and not placed: away.
-  lanes::OutsidePlace copy;
-  uint64_t copy_checksum = 0;
+  Phase phase = Phase::waiting;      // placed: what runs may use the image (life.is_usable())
+  pipeline::InitialImage initial;    // the image's bytes until it is placed
+  std::byte* image = nullptr;        // where they are then
+  uint64_t copy_checksum = 0;        // of its copy outside of the pool
   std::optional<Error> quarantined;  // why none of its iterations is run any more
 
   // --- guarded by the worker's mutex -----------------------------------------------------------
@@ -103,20 +100,14 @@ struct WorkerJob {
       0;  // wait for it to be idle; no next piece of work starts before
   uint32_t suspected LW_GUARDED_BY(kBookkeeping) =
       0;  // iterations that it still does with the device to itself
-  bool placing LW_GUARDED_BY(kBookkeeping) = false;  // its image is on its way into the pool
-  // … and iterations may run, which wait for `arrival`; nothing else may use the image.
-  bool arriving LW_GUARDED_BY(kBookkeeping) = false;
-  pipeline::ImageArrival
-      arrival;  // whole a moment later than `arriving` ends, when the core was told
-  // … or out of it, to that place.
-  std::optional<lanes::OutsidePlace> leaving_to LW_GUARDED_BY(kBookkeeping);
-  std::optional<Bytes> moving_to LW_GUARDED_BY(kBookkeeping);  // … or to another place of the pool
-  Bytes keeps LW_GUARDED_BY(kBookkeeping);                     // … and so much of it stays
-  // What stayed in the pool of an image that is away, or on its way in.
-  lanes::ImagePrefix prefix LW_GUARDED_BY(kBookkeeping);
-  Bytes prefix_wanted LW_GUARDED_BY(kBookkeeping);  // as the core was told last
-  // It is copied there ahead of need.
-  std::optional<lanes::OutsidePlace> saving_to LW_GUARDED_BY(kBookkeeping);
+  // Where its image is and what is being done with it, or is to be as soon as a thread has time for
+  // it. change_image changes it. While it is arriving, iterations may run, which wait for
+  // `arrival`; nothing else may use the image.
+  lanes::ImageLife life LW_GUARDED_BY(kBookkeeping);
+  bool placing LW_GUARDED_BY(kBookkeeping) = false;  // a thread was asked to bring it into the pool
+  // Whole a moment later than `life` is, when the core was told.
+  pipeline::ImageArrival arrival;
+  Bytes prefix_wanted LW_GUARDED_BY(kBookkeeping);   // as the core was told last
   bool closing LW_GUARDED_BY(kBookkeeping) = false;  // no further work is taken
   std::deque<std::shared_ptr<Work>> queue LW_GUARDED_BY(kBookkeeping);
   std::weak_ptr<Work> outgrew LW_GUARDED_BY(kBookkeeping);  // the last that did not fit its lane
@@ -129,14 +120,37 @@ struct WorkerJob {
   // of.
   std::atomic<uint64_t> answered{0};
   uint64_t booked LW_GUARDED_BY(kBookkeeping) = 0;
-  // Whether the copy outside is whole and equal. Set with the mutex held.
+  // As life.clean, for who writes the image and has no time for the mutex.
   std::atomic<bool> clean{false};
   // What the link carried of it per second when it came the last time; 0: not known.
   std::atomic<int64_t> link_rate{0};
   std::atomic<int64_t> moved_bytes{0};  // of the image, by the copy that is under way
 
-  // Whether the job's image is outside of the pool only.
+  // Whether the job's image is outside of the pool only, or was and is on its way back.
   bool is_away() const { return phase == Phase::waiting && clean; }
+  bool is_arriving() const LW_REQUIRES(kBookkeeping) {
+    return life.state == lanes::ImageState::arriving;
+  }
+  // The only way to change `life`: `step` is one of its steps, or several; what others read of it
+  // without the mutex follows.
+  template <class Step>
+  void change_image(const Step& step) LW_REQUIRES(kBookkeeping) {
+    step(life);
+    clean = life.clean;
+    if (phase != Phase::ended) phase = life.is_usable() ? Phase::placed : Phase::waiting;
+  }
+  // Writes down what `step` will make of it; to be called before anybody is told or may rely on it.
+  template <class Step>
+  void write_ahead(const Step& step) LW_REQUIRES(kBookkeeping) {
+    if (!journal) return;
+    lanes::ImageLife then = life;
+    step(then);
+    write_down(then, copy_checksum, *journal);
+  }
+  // Whether the core may ask for that now. Else it does not know yet that the job was closed.
+  bool may_become(lanes::ImageState next) const LW_REQUIRES(kBookkeeping) {
+    return phase == Phase::placed && lanes::image_transition_allowed(life.state, next);
+  }
   // Its image as a report says it (lanes/state/report.h).
   lanes::ImageLife image_life() const LW_REQUIRES(kBookkeeping);
   // To be called before the image in the pool is written: the copy outside does not equal it any
@@ -160,10 +174,12 @@ struct WorkerJob {
       LW_REQUIRES(kBookkeeping);
   // `pool`: the one that the image is placed in. Requires: is_accessible.
   pipeline::SlotPlaces places(memory::PoolAccess& pool,
-                              const pipeline::OutsideImages& outside) const;
+                              const pipeline::OutsideImages& outside) const
+      LW_REQUIRES(kBookkeeping);
   // Whether the state can be accessed where it is: that of an away job is only read, and in memory;
   // first bytes in files not at all.
-  bool is_accessible(bool writes, const pipeline::OutsideImages& outside) const;
+  bool is_accessible(bool writes, const pipeline::OutsideImages& outside) const
+      LW_REQUIRES(kBookkeeping);
   // An object for the link's next request: one that no request uses, else a new one.
   std::shared_ptr<RingWork> free_work(Link& link) LW_REQUIRES(kBookkeeping);
   // What is next in that link, if anything is.
@@ -193,7 +209,6 @@ struct WorkerJob {
 
  private:
   static GraphHandle first_graph(NewJob& from);
-  lanes::ImageState image_state() const LW_REQUIRES(kBookkeeping);
   WorkerJob(NewJob& from, GraphHandle first);
 };
 

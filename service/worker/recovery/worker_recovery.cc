@@ -6,6 +6,7 @@
 
 #include "service/worker/common/limits.h"
 #include "service/worker/jobs/job_lane.h"
+#include "service/worker/jobs/journalled_image.h"
 #include "service/worker/jobs/plan_sharing.h"
 #include "service/worker/jobs/ring_work.h"
 #include "service/worker/recovery/blame.h"
@@ -61,7 +62,7 @@ void WorkerRecovery::recover(WorkerJob& job) {
   const JobJournal& journal = *job.journal;
   job.iterations = journal.iterations();
   job.busy = journal.busy();
-  find_copy(job);
+  find_image(job);
   if (journal.lane().valid()) {
     job.admitted = journal.lane();
     job.image_offset = journal.image_offset();
@@ -84,15 +85,17 @@ void WorkerRecovery::recover(WorkerJob& job) {
   if (journal.recover().verdict == JobRecovery::Verdict::rewrite) write_again(job);
 }
 
-void WorkerRecovery::find_copy(WorkerJob& job) {
-  const auto copy = job.journal->copy();
-  if (!copy) return;
-  job.copy = {static_cast<lanes::Tier>(copy->tier), copy->offset};
-  job.copy_checksum = copy->checksum;
-  job.clean = true;
-  job.initial = pipeline::InitialImage();
-  // The pool went with the worker; the copy did not.
-  if (context_.images_die_with_worker && job.journal->is_placed()) job.journal->left();
+void WorkerRecovery::find_image(WorkerJob& job) {
+  if (const auto copy = job.journal->copy()) {
+    job.copy_checksum = copy->checksum;
+    job.initial = pipeline::InitialImage();
+    // The pool went with the worker; the copy did not.
+    if (context_.images_die_with_worker && job.journal->is_placed()) job.journal->left();
+  }
+  lanes::ImageLife found = read_image(*job.journal);
+  if (found.state == lanes::ImageState::here)
+    found.state = lanes::ImageState::coming;  // till bound
+  job.change_image([&found](lanes::ImageLife& image) { image = found; });
 }
 
 Status WorkerRecovery::bind_image(WorkerJob& job) {
@@ -113,7 +116,7 @@ Status WorkerRecovery::bind_image(WorkerJob& job) {
   job.image = context_.pool + job.image_offset.count();
   job.torch->bind_image(job.image);
   job.initial = pipeline::InitialImage();
-  job.phase = WorkerJob::Phase::placed;
+  job.change_image([](lanes::ImageLife& image) { image.placed(); });
   return {};
 }
 

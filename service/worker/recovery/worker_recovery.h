@@ -33,8 +33,8 @@ class WorkerRecovery {
  private:
   void restore_plans() LW_REQUIRES(kBookkeeping);
   void recover(WorkerJob& job) LW_REQUIRES(kBookkeeping);
-  // What the journal says of a copy outside of the pool.
-  void find_copy(WorkerJob& job) LW_REQUIRES(kBookkeeping);
+  // What the journal says of its image; one in the pool is not there before bind_image.
+  void find_image(WorkerJob& job) LW_REQUIRES(kBookkeeping);
   // Where the journal says that it lies.
   Status bind_image(WorkerJob& job) LW_REQUIRES(kBookkeeping);
   // What a request that died has written is undone, now or by the lane. The error ends the job.
