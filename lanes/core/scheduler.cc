@@ -1,10 +1,10 @@
 #include "lanes/core/scheduler.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <variant>
 
+#include "base/check.h"
 #include "lanes/core/core_check.h"
 #include "lanes/turns/turn_account.h"
 
@@ -339,15 +339,18 @@ Snapshot Scheduler::snapshot() const {
   Snapshot all = take_snapshot(core_);
   all.policy = policy_.name();
   all.policy_faults = policy_.faults();
-  std::map<JobId, uint32_t> places;
+  std::vector<std::pair<JobId, uint32_t>> places;
   for (const policies::JobView* job : policy_.admission_order(core_)) {
-    places.emplace(job->id, places.size() + 1);
+    places.emplace_back(job->id, places.size() + 1);
   }
+  std::sort(places.begin(), places.end());
   for (JobStatus& status : all.jobs) {
     const Job& job = core_.job_of(status.id);
     status.late = policy_.late(core_, job.view);
     if (job.queued() && core_.worker_up && !job.quarantined) {
-      status.reason.position = places.at(status.id);
+      const auto place = std::lower_bound(places.begin(), places.end(), std::pair(status.id, 0U));
+      LW_CHECK(place != places.end() && place->first == status.id, "it waits in the queue");
+      status.reason.position = place->second;
     }
   }
   return all;

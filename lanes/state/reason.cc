@@ -33,7 +33,13 @@ std::string who_holds(const Reason& reason) {
   return text;
 }
 
-std::string goes_on(const Reason& reason) {
+std::string goes_on(const Reason& reason, bool away) {
+  if (away) {
+    return ". It comes back when others have had their time in the pool, which takes nobody's end: "
+           "idle ones make room soon, those with work in the policy's order (`laneway set` and "
+           "`laneway policy` change it); `laneway unload` sends an idle one out, `laneway unpin` "
+           "lets a pinned one go.";
+  }
   if (reason.may_leave) {
     return ". It goes on when others make room: idle ones do soon, those with work in the policy's "
            "order (`laneway set` and `laneway policy` change it) or when they end; `laneway "
@@ -84,8 +90,8 @@ std::string no_room_text(const Reason& reason) {
          "of it (--staging).";
 }
 
-std::string waits_for_room_text(const Reason& reason) {
-  const std::string held = pool(reason) + who_holds(reason) + goes_on(reason);
+std::string waits_for_room_text(const Reason& reason, bool away) {
+  const std::string held = pool(reason) + who_holds(reason) + goes_on(reason, away);
   const std::string free = "the longest free piece has " + format_bytes(reason.largest_free);
   switch (reason.code) {
     case ReasonCode::pool_fragmented:
@@ -128,7 +134,7 @@ const char* reason_code_name(ReasonCode code) {
   return "unknown";
 }
 
-std::string reason_text(const Reason& reason) {
+std::string reason_text(const Reason& reason, bool away) {
   switch (reason.code) {
     case ReasonCode::none: return "Nothing is in the way.";
     case ReasonCode::larger_than_pool:
@@ -138,7 +144,7 @@ std::string reason_text(const Reason& reason) {
              "smaller (batch, model).";
     case ReasonCode::pool_full:
     case ReasonCode::pool_fragmented:
-    case ReasonCode::region_too_small: return waits_for_room_text(reason);
+    case ReasonCode::region_too_small: return waits_for_room_text(reason, away);
     case ReasonCode::behind_others:
       return "The job waits" + place(reason) +
              ": the policy admits others first. It goes on when they are in and there is room; "

@@ -62,7 +62,8 @@ struct Reason {
 };
 
 const char* reason_code_name(ReasonCode code);
-// One sentence with the arithmetic and the remedy.
-std::string reason_text(const Reason& reason);
+// One sentence with the arithmetic and the remedy. `away`: of a job whose image is outside of the
+// pool, and comes back without anybody's end.
+std::string reason_text(const Reason& reason, bool away = false);
 
 }  // namespace laneway::lanes

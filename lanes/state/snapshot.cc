@@ -93,6 +93,7 @@ Snapshot take_snapshot(const CoreState& core) {
   all.store = tier(Tier::store);
   all.spill = tier(Tier::spill);
   std::vector<PoolPiece> taken;
+  all.jobs.reserve(core.jobs.size());
   for (const auto& [id, job] : core.jobs) {
     all.jobs.push_back(core.status_of(job));
     all.store.used += all.jobs.back().store_bytes;

@@ -10,15 +10,19 @@ lanes::Snapshot JobProgress::snapshot() {
   lanes::Snapshot now = core_->snapshot();
   now.now = clock_.now();
   if (journal_ == nullptr) return now;
+  // Both ascend by id.
+  auto entry = table_.all().begin();
   for (lanes::JobStatus& status : now.jobs) {
-    JobEntry* job = table_.find(status.id);
-    if (job == nullptr) continue;
+    while (entry != table_.all().end() && entry->first < status.id) ++entry;
+    if (entry == table_.all().end()) break;
+    if (entry->first != status.id) continue;
+    JobEntry* const job = &entry->second;
     const auto live = journal_->progress(job->record.record, status.id);
     // A worker that has just begun may not have opened the job's record yet.
     if (!live || live->iterations < status.iterations) continue;
     status.iterations = live->iterations;
     status.device_time = live->busy;
-    job->pace.saw(clock_.now(), live->iterations);
+    job->pace.saw(now.now, live->iterations);
     status.pace = job->pace.per_iteration();
   }
   return now;

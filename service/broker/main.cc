@@ -1,4 +1,6 @@
 // laneway-broker: started by lanewayd, ends at its Stop message, or when lanewayd is gone.
+#include <malloc.h>
+
 #include <csignal>
 #include <utility>
 
@@ -23,6 +25,10 @@ int main() {
   std::signal(SIGPIPE, SIG_IGN);
   // A trace that meets the limit of file sizes ends like one on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
+  // A status of many jobs takes and gives back a few large pieces: they stay with this process
+  // instead of being made of new pages each time.
+  ::mallopt(M_MMAP_THRESHOLD, 8 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 16 << 20);
   const SteadyClock clock;
   service::Broker broker(std::move(supervisor).value(), clock);
   while (broker.step(seconds(60))) {

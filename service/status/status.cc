@@ -28,9 +28,10 @@ Json ids(const std::vector<IdType>& list) {
   return array;
 }
 
-Json reason_json(const lanes::Reason& reason, const JobFacts& facts) {
+Json reason_json(const lanes::JobStatus& job, const JobFacts& facts) {
+  const lanes::Reason& reason = job.reason;
   if (reason.code == lanes::ReasonCode::none) return nullptr;
-  std::string text = lanes::reason_text(reason);
+  std::string text = lanes::reason_text(reason, job.state == lanes::JobState::away);
   if (reason.code == lanes::ReasonCode::quarantined && facts.blame) {
     text += " What happened: " + *facts.blame + ".";
   }
@@ -109,7 +110,7 @@ Json job_line(const lanes::JobStatus& job, const JobFacts& facts, std::optional<
           {"pauses", job.pauses},
           {"paused_s", job.paused.seconds()},
           {"abandoned", job.abandoned},
-          {"reason", reason_json(job.reason, facts)},
+          {"reason", reason_json(job, facts)},
           {"position", waits ? Json(job.reason.position) : Json(nullptr)},
           {"wait_estimate_s", wait ? Json(wait->seconds()) : Json(nullptr)},
           {"total_iterations", total > 0 ? Json(total) : Json(nullptr)},

@@ -11,6 +11,7 @@
 // (service/wire/fields.h).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cereal/cereal.hpp>
@@ -83,17 +84,25 @@ class BoundedInput : public cereal::InputArchive<BoundedInput, cereal::AllowEmpt
 
 class BoundedOutput : public cereal::OutputArchive<BoundedOutput, cereal::AllowEmptyClassElision> {
  public:
-  // Appends to `bytes`, which is borrowed.
+  // Appends to `bytes`, which is borrowed, and whole when the archive is gone.
   explicit BoundedOutput(std::vector<std::byte>& bytes)
-      : cereal::OutputArchive<BoundedOutput, cereal::AllowEmptyClassElision>(this), bytes_(bytes) {}
+      : cereal::OutputArchive<BoundedOutput, cereal::AllowEmptyClassElision>(this),
+        bytes_(bytes),
+        used_(bytes.size()) {}
+  ~BoundedOutput() { bytes_.resize(used_); }
+  BoundedOutput(const BoundedOutput&) = delete;
+  BoundedOutput& operator=(const BoundedOutput&) = delete;
 
+  // To grow by each of many small fields costs more than the fields.
   void put(const void* data, size_t size) {
-    const auto* const from = static_cast<const std::byte*>(data);
-    bytes_.insert(bytes_.end(), from, from + size);
+    if (bytes_.size() - used_ < size) bytes_.resize(std::max(2 * bytes_.size(), used_ + size + 64));
+    std::memcpy(bytes_.data() + used_, data, size);
+    used_ += size;
   }
 
  private:
   std::vector<std::byte>& bytes_;
+  size_t used_;
 };
 
 template <class T>

@@ -23,8 +23,10 @@ template <Message M>
 std::vector<std::byte> encode(const M& message, const Envelope& envelope) {
   std::vector<std::byte> bytes;
   codec_detail::put_header(M::kType, envelope, bytes);
-  BoundedOutput archive(bytes);
-  archive(message);
+  {
+    BoundedOutput archive(bytes);
+    archive(message);
+  }
   return bytes;
 }
 

@@ -11,6 +11,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 Reason reason(ReasonCode code) {
   return {.code = code,
@@ -50,6 +51,22 @@ TEST(Reason, WhoHoldsTheRoomIsNamedWithWhatWouldHelp) {
                                        HasSubstr("`laneway unload`")));
   full.holders.others = 4;
   EXPECT_THAT(reason_text(full), HasSubstr("most of it by jobs 7, 2, 9 and 4 others. It goes on"));
+}
+
+TEST(Reason, AJobThatIsAwayComesBackWithoutAnybodysEnd) {
+  Reason full = reason(ReasonCode::pool_full);
+  full.may_leave = true;
+  for (const ReasonCode code :
+       {ReasonCode::pool_full, ReasonCode::pool_fragmented, ReasonCode::region_too_small}) {
+    full.code = code;
+    const std::string text = reason_text(full, /*away=*/true);
+    EXPECT_THAT(text, AllOf(HasSubstr("400 MiB of the pool's 448 MiB"),
+                            HasSubstr("comes back when others have had their time"),
+                            HasSubstr("`laneway unload`")));
+    for (const char* end : {"when they end", "others end", "another job ends", "kill"}) {
+      EXPECT_THAT(text, Not(HasSubstr(end)));
+    }
+  }
 }
 
 TEST(Reason, EveryCodeHasANameAndASentenceOfItsOwn) {

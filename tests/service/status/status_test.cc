@@ -107,6 +107,19 @@ TEST_F(StatusTest, SaysOfEachJobWhoseItIsAndWhyAndHowLongItWaits) {
   EXPECT_EQ(jobs[2]["wait_estimate_s"], nullptr) << "nobody said when job 1 ends";
 }
 
+TEST_F(StatusTest, SaysOfAJobThatIsAwayThatItComesBack) {
+  offer(1, 3200, 1280);
+  offer(2, 3200, 1280);
+  lanes::Snapshot snapshot = core_->snapshot();
+  const auto text = [&] {
+    return json::parse(status_json(facts_, snapshot))["jobs"][1]["reason"]["text"]
+        .get<std::string>();
+  };
+  EXPECT_EQ(text().find("comes back"), std::string::npos) << "it was never in";
+  snapshot.jobs[1].state = lanes::JobState::away;
+  EXPECT_NE(text().find("comes back when others have had their time"), std::string::npos);
+}
+
 TEST_F(StatusTest, SaysWhatAJobsClientDeclared) {
   offer(1, 640, 640);
   lanes::JobOffered job;
