@@ -8,11 +8,10 @@
 // "first_write"; the tape as "allocations" ([bytes, frees before it]), "frees" and "marks"
 // ([allocations, frees] by the start of each node, and the end of the last); "node_ns" by node;
 // "lowest" and "heights", each with "offsets", "peak_bytes" and "search_s" (seconds of the thread).
-#include <time.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <span>
 #include <string>
@@ -223,7 +222,7 @@ int measure(Job& job, int trials, uint64_t seed) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int trials = argc == 4 ? std::atoi(argv[2]) : 0;
+  const int trials = argc == 4 ? static_cast<int>(std::strtol(argv[2], nullptr, 10)) : 0;
   if (trials < 1) {
     std::fprintf(stderr, "usage: laneway-plan-height FOLDER TRIALS SEED (trials: at least 1)\n");
     return 2;
