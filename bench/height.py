@@ -100,7 +100,7 @@ def measure(folder: Path, trials: int, threads: int) -> dict[str, Any]:
 def add_rows(name: str, found: dict[str, Any], report: Report) -> None:
     tape, times = Tape.of(found), [*found["node_ns"], 0]
     bound, nodes = tape.live_bound(), spans(tape, found["marks"])
-    low, lowest = (heights(tape, nodes, found[plan]["offsets"]) for plan in ("heights", "lowest"))
+    low, lowest = (checked_heights(tape, nodes, found[plan]) for plan in ("heights", "lowest"))
     live = mean([node.live for node in nodes], times) / bound
     figures = {
         "peak_over_bound": tape.peak(found["heights"]["offsets"]) / bound,
@@ -117,6 +117,14 @@ def add_rows(name: str, found: dict[str, Any], report: Report) -> None:
         unit, target = TARGETS.get(metric, ("ratio", None))
         first = metric == "peak_over_bound"
         report.add(name, metric, value, unit, target, note=note if first else None)
+
+
+def checked_heights(tape: Tape, nodes: Sequence[Span], plan: dict[str, Any]) -> list[int]:
+    """The heights of a plan; ValueError when the program has other ones."""
+    rises = heights(tape, nodes, plan["offsets"])
+    if (rises, reaches(rises)) != (plan["rise"], plan["reach"]):
+        raise ValueError("what memory/heights says of a plan is not what its tape says")
+    return rises
 
 
 def heights(tape: Tape, nodes: Sequence[Span], offsets: Sequence[int]) -> list[int]:

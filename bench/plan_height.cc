@@ -7,12 +7,12 @@
 // for low heights, weighted by the median times of the nodes. Prints one JSON object:
 // "first_write"; the tape as "allocations" ([bytes, frees before it]), "frees" and "marks"
 // ([allocations, frees] by the start of each node, and the end of the last); "node_ns" by node;
-// "lowest" and "heights", each with "offsets", "peak_bytes" and "search_s" (seconds of the thread).
-#include <time.h>
-
+// "lowest" and "heights", each with "offsets", "rise" and "reach" (by mark), "peak_bytes" and
+// "search_s" (seconds of the thread).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +28,7 @@
 #include "lanes/run/executor.h"
 #include "lanes/run/forwarding_runner.h"
 #include "memory/height_planner.h"
+#include "memory/heights.h"
 #include "memory/lane_arena.h"
 #include "memory/planned_tape.h"
 #include "service/worker/run/marking_runner.h"
@@ -37,6 +38,7 @@ namespace {
 
 using laneway::bench::now_ns;
 using laneway::memory::AllocationTape;
+using laneway::memory::Heights;
 using laneway::memory::LaneArena;
 using laneway::memory::Plan;
 using laneway::memory::TapePosition;
@@ -156,10 +158,17 @@ void print_list(const char* name, const std::vector<Item>& items, Print print) {
   std::printf("], ");
 }
 
-void print_plan(const char* name, const Plan& plan, double search_s, const char* end) {
+void print_bytes(const char* name, const std::vector<uint64_t>& bytes) {
+  print_list(name, bytes,
+             [](uint64_t one) { std::printf("%llu", static_cast<unsigned long long>(one)); });
+}
+
+void print_plan(const char* name, const Plan& plan, const Heights& heights, double search_s,
+                const char* end) {
   std::printf("\"%s\": {", name);
-  print_list("offsets", plan.offsets,
-             [](uint64_t offset) { std::printf("%llu", static_cast<unsigned long long>(offset)); });
+  print_bytes("offsets", plan.offsets);
+  print_bytes("rise", heights.rise);
+  print_bytes("reach", heights.reach);
   std::printf("\"peak_bytes\": %lld, \"search_s\": %.4f}%s",
               static_cast<long long>(plan.peak.count()), search_s, end);
 }
@@ -215,15 +224,18 @@ int measure(Job& job, int trials, uint64_t seed) {
   print_tape(tape, use.marks);
   print_list("node_ns", medians,
              [](int64_t ns) { std::printf("%lld", static_cast<long long>(ns)); });
-  print_plan("lowest", lowest, lowest_s, ", ");
-  print_plan("heights", low, low_s, "}\n");
+  const auto print = [&](const char* name, const Plan& plan, double search_s, const char* end) {
+    print_plan(name, plan, laneway::memory::heights_of(tape, plan, use.marks), search_s, end);
+  };
+  print("lowest", lowest, lowest_s, ", ");
+  print("heights", low, low_s, "}\n");
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int trials = argc == 4 ? std::atoi(argv[2]) : 0;
+  const int trials = argc == 4 ? static_cast<int>(std::strtol(argv[2], nullptr, 10)) : 0;
   if (trials < 1) {
     std::fprintf(stderr, "usage: laneway-plan-height FOLDER TRIALS SEED (trials: at least 1)\n");
     return 2;

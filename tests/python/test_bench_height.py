@@ -47,7 +47,8 @@ def test_a_plan_with_two_blocks_in_one_place_has_no_peak():
 def test_the_rows_of_a_known_plan():
     report = Report("height")
     plan = {"offsets": OFFSETS, "peak_bytes": 192, "search_s": 0.5}
-    high = {"offsets": [128, 0, 0], "peak_bytes": 192, "search_s": 0.1}
+    plan |= {"rise": [64, 192, 128, 64], "reach": [192, 192, 128, 64]}
+    high = {"offsets": [128, 0, 0], "rise": [192] * 4, "reach": [192] * 4}
     found = {"allocations": TAPE.allocations, "frees": TAPE.frees, "marks": MARKS}
     found |= {"node_ns": [2, 1, 1], "first_write": 2, "heights": plan, "lowest": high}
     height.add_rows("known", found, report)
@@ -63,6 +64,8 @@ def test_the_rows_of_a_known_plan():
         "commit_share": 0.25,
     }
     assert report.missed() == []
+    with pytest.raises(ValueError, match="memory/heights"):
+        height.add_rows("known", found | {"heights": plan | {"reach": [192] * 4}}, report)
 
 
 @pytest.fixture(scope="module")
