@@ -19,7 +19,7 @@
 namespace laneway {
 namespace {
 
-enum class Action : uint8_t { kill, segv, abrt, stop, hang, wait };
+enum class Action : uint8_t { kill, segv, abrt, exit, stop, hang, wait };
 
 struct Deed {
   Action action = Action::kill;
@@ -47,6 +47,7 @@ std::optional<Deed> parse_deed(std::string_view text) {
   constexpr std::string_view kWhile = "while:";
   if (text == "segv") return Deed{Action::segv, {}};
   if (text == "abrt") return Deed{Action::abrt, {}};
+  if (text == "exit") return Deed{Action::exit, {}};
   if (text == "stop") return Deed{Action::stop, {}};
   if (text == "hang") return Deed{Action::hang, {}};
   if (!text.starts_with(kWhile) || text.size() == kWhile.size()) return std::nullopt;
@@ -73,11 +74,12 @@ Result<Point> parse_point(std::string_view text) {
     good = good && error == std::errc() && end == count.data() + count.size() && point.left > 0;
   }
   if (good) return point;
-  return Error{ErrorCode::invalid_argument,
-               "\"" + std::string(text) +
-                   "\" names no fault point; the form is PROGRAM.POINT or PROGRAM.POINT:nth, as in "
-                   "\"broker.job_held:2\", with =segv, =abrt, =stop, =hang or =while:PATH behind "
-                   "it for what is not killed; several separated by commas"};
+  return Error{
+      ErrorCode::invalid_argument,
+      "\"" + std::string(text) +
+          "\" names no fault point; the form is PROGRAM.POINT or PROGRAM.POINT:nth, as in "
+          "\"broker.job_held:2\", with =segv, =abrt, =exit, =stop, =hang or =while:PATH behind "
+          "it for what is not killed; several separated by commas"};
 }
 
 void wait_for_end_of(const std::string& path) {
@@ -114,6 +116,7 @@ void pass(std::string_view name) {
   const Action action = deed->action;
   if (action == Action::segv) raise(SIGSEGV);
   if (action == Action::abrt) raise(SIGABRT);
+  if (action == Action::exit) std::exit(1);  // NOLINT(concurrency-mt-unsafe): so do libraries
   // To this thread, so that it does not get past the point before it stops.
   if (action == Action::stop) return static_cast<void>(raise(SIGSTOP));
   if (action == Action::wait) return wait_for_end_of(deed->path);

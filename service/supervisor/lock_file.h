@@ -1,6 +1,8 @@
 // LockFile: at most one service at an address. The file holds the owner's pid and address and stays
 // locked (flock) as long as its owner lives, however it ends; a file that nobody has locked is left
-// over and taken. Removed at the end. Move-only; not thread-safe.
+// over and taken. It is the owner's alone to open, so nobody else can lock it. Where something that
+// cleans up has removed it, the sockets beside it tell that the service lives. Removed at the end.
+// Move-only; not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -22,8 +24,9 @@ struct LockHolder {
 
 class LockFile {
  public:
-  // The lock of `address`, whose folder is there; or who has it. Error failed when the file cannot
-  // be opened or locked.
+  // The lock of `address`, whose folder is there; or who has it. A service that was killed may
+  // listen for a moment more: that is waited for. Error failed when the file cannot be opened or
+  // locked.
   static Result<std::variant<LockFile, LockHolder>> take(const Address& address);
 
   LockFile(LockFile&&) noexcept = default;

@@ -113,7 +113,7 @@ int exit_code_of(const Error& error) {
 int already_running(const LockHolder& holder) {
   const std::string who = holder.pid > 0
                               ? "pid " + std::to_string(holder.pid) + " at " + holder.address
-                              : "it is just starting";
+                              : "it is just starting, or in a container of its own";
   return complain(kExitAlreadyRunning,
                   "already running: " + who +
                       ". Use that one, end it with `laneway shutdown`, or give another --address");

@@ -70,6 +70,20 @@ Result<Descriptor> connect_unix(const std::string& path) {
   return connection;
 }
 
+std::optional<pid_t> unix_listener(const std::string& path) {
+  const Result<sockaddr_un> address = address_of(path);
+  const Descriptor connection = make_socket(SOCK_NONBLOCK);
+  if (!address || !connection.valid()) return std::nullopt;
+  const bool connected =
+      connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.value()),
+              sizeof(sockaddr_un)) == 0;
+  if (!connected && errno != EAGAIN) return std::nullopt;  // EAGAIN: more wait than it listens for
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
+  return connected ? peer.pid : 0;
+}
+
 Result<std::optional<Descriptor>> accept_unix(const Descriptor& listener) {
   while (true) {
     Descriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));

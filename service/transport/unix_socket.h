@@ -23,4 +23,8 @@ Result<Descriptor> connect_unix(const std::string& path);
 // The next connection; nothing when none waits (any more).
 Result<std::optional<Descriptor>> accept_unix(const Descriptor& listener);
 
+// The process that listens at `path`, as the system has it (0: one of another namespace); nothing
+// when nobody does. Does not wait.
+std::optional<pid_t> unix_listener(const std::string& path);
+
 }  // namespace laneway::service

@@ -86,13 +86,14 @@ int end_of_child(const char* text) {
   }
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+  return WIFSIGNALED(status) ? WTERMSIG(status) : -1 - WEXITSTATUS(status);
 }
 
 TEST(FaultPoint, RaisesTheSignalThatWasAskedFor) {
   EXPECT_EQ(end_of_child("worker.node=segv"), SIGSEGV);
   EXPECT_EQ(end_of_child("worker.node:1=abrt"), SIGABRT);
   EXPECT_EQ(end_of_child("worker.node:2=abrt"), -1);
+  EXPECT_EQ(end_of_child("worker.node=exit"), -2) << "exit code 1";
 }
 
 // The thread that hangs stays, others pass.

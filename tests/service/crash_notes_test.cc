@@ -25,6 +25,7 @@ constexpr LaneId kLane(3);
 struct End {
   uint32_t noted = 0;
   int signal = 0;  // that the process died of
+  int code = 0;    // that it exited with
 };
 
 // Runs `act` in a child whose journal is the test's. Handlers of a sanitizer are left out, which
@@ -45,7 +46,8 @@ End end_of(const std::function<void()>& act, const std::function<void(pid_t)>& m
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   return {.noted = journal->notes(kLane).signal.load(),
-          .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
+          .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+          .code = WIFEXITED(status) ? WEXITSTATUS(status) : 0};
 }
 
 void in_thread(const std::function<void()>& act) { std::thread(act).join(); }
@@ -90,10 +92,23 @@ TEST(CrashNotes, AThreadThatALaneStartedIsNoted) {
   expect_noted(end_of([] { in_lane([] { in_thread(fault); }); }), SIGSEGV);
 }
 
+TEST(CrashNotes, AnExitInALanesThreadIsNotedAndKeepsItsCode) {
+  for (const bool in_team : {false, true}) {
+    const End end = end_of([in_team] {
+      in_lane([in_team] { in_team ? in_thread([] { std::exit(7); }) : std::exit(7); });
+    });
+    EXPECT_EQ(end.noted, kNotedExit);
+    EXPECT_EQ(end.code, 7);
+  }
+}
+
 TEST(CrashNotes, OtherThreadsBlameNobody) {
   const End end = end_of([] { in_thread(fault); });
   EXPECT_EQ(end.noted, 0U);
   EXPECT_EQ(end.signal, SIGSEGV);
+  const End exit = end_of([] { in_thread([] { std::exit(3); }); });
+  EXPECT_EQ(exit.noted, 0U);
+  EXPECT_EQ(exit.code, 3);
 }
 
 TEST(CrashNotes, WhatAnotherProcessSendsBlamesNobody) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -40,6 +41,16 @@ LaneId lane_of_thread() {
   return lane <= limits::kMaxLanes ? LaneId(lane) : LaneId();
 }
 
+// Lanes still run: what follows (destructors of libraries) would pull their memory away under them.
+void note_exit(int code, void* /*unused*/) {
+  Journal* const journal = journal_of_process.load(std::memory_order_acquire);
+  if (journal == nullptr) return;
+  if (const LaneId lane = lane_of_thread(); lane.valid()) {
+    journal->notes(lane).signal.store(kNotedExit, std::memory_order_release);
+  }
+  std::_Exit(code);
+}
+
 void note(int signal, siginfo_t* info, void* /*context*/) {
   // A fault of the thread's own, or abort() and raise().
   const bool own = info->si_code > 0 || info->si_pid == ::getpid();
@@ -66,6 +77,9 @@ CrashNotes::CrashNotes(Journal& journal) {
   for (size_t at = 0; at < kSignals.size(); ++at) {
     ::sigaction(kSignals[at], &action, &before[at]);
   }
+  // It does nothing while there is no journal, and cannot be taken back.
+  static const int registered = ::on_exit(note_exit, nullptr);
+  LW_CHECK(registered == 0, "the process takes no function for its exit");
 }
 
 CrashNotes::~CrashNotes() {

@@ -1,16 +1,21 @@
 // CrashNotes: while it lives, a thread of a lane that receives a signal of a crash (SIGSEGV,
 // SIGBUS, SIGFPE, SIGILL, SIGABRT) notes the signal in the journal (LaneNotes) before the process
 // dies of it, as it would without: with the same status, core dump, and handlers that were there
-// before. The threads of a lane's OpenMP team count as the lane's. Other threads, and signals that
-// another process sent, note nothing.
+// before. So does one in which a library calls exit() (OpenMP does where it gets no thread); the
+// process then ends at once with that code. The threads of a lane's OpenMP team count as the
+// lane's. Other threads, and signals that another process sent, note nothing.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "base/ids.h"
 #include "service/journal/journal.h"
 
 namespace laneway::service {
+
+// LaneNotes::signal of a lane whose thread called exit().
+inline constexpr uint32_t kNotedExit = 1u << 16;
 
 class CrashNotes {
  public:

@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "service/worker/common/crash_notes.h"
 #include "service/worker/common/limits.h"
 
 namespace laneway::service {
@@ -37,6 +38,7 @@ std::string node_text(const WorkerJob& job, uint32_t graph, uint32_t node)
 
 std::string what_happened(uint32_t signal) {
   if (signal == 0) return "hung";
+  if (signal == kNotedExit) return "ended its process by exit()";
   const char* const name = ::sigabbrev_np(static_cast<int>(signal));
   return "crashed with " +
          (name != nullptr ? "SIG" + std::string(name) : "signal " + std::to_string(signal));

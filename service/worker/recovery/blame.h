@@ -1,7 +1,7 @@
-// Blame: which jobs a dead worker died of. A signal that one of its lanes received, or the
-// supervisor's word that a lane hung, is counted against the job whose work the lane did, at the
-// node that it was at. The same node of the same job twice: the job is quarantined. A worker that
-// was killed from outside, or left, blames nobody.
+// Blame: which jobs a dead worker died of. A signal that one of its lanes received, an exit that
+// one called, or the supervisor's word that a lane hung, is counted against the job whose work the
+// lane did, at the node that it was at. The same node of the same job twice: the job is
+// quarantined. A worker that was killed from outside, or left, blames nobody.
 #pragma once
 
 #include <optional>

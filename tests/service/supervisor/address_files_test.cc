@@ -127,6 +127,36 @@ TEST_F(AddressFiles, TheLockFileGoesWithItsOwner) {
   EXPECT_TRUE(lock().has_value());
 }
 
+TEST_F(AddressFiles, TheLockFileIsItsOwnersAloneToOpenAlsoOneOfAnOlderVersion) {
+  ASSERT_TRUE(prepare_folder(folder()).ok());
+  std::ofstream(address().lock_path()) << "";
+  ASSERT_EQ(::chmod(address().lock_path().c_str(), 0640), 0);
+  const auto mine = lock();
+  ASSERT_TRUE(mine.has_value());
+  EXPECT_EQ(mode_of(address().lock_path()), 0600u);
+}
+
+TEST_F(AddressFiles, WhereTheLockFileWasCleanedAwayTheSocketsTellThatTheServiceLives) {
+  ASSERT_TRUE(prepare_folder(folder()).ok());
+  const auto first = lock();
+  ASSERT_TRUE(first.has_value());
+  {
+    const auto sockets = ListeningSockets::open(address());
+    ASSERT_TRUE(sockets.ok());
+    std::filesystem::remove(address().lock_path());
+    const auto second = LockFile::take(address());
+    ASSERT_TRUE(second.ok());
+    const auto* holder = std::get_if<LockHolder>(&second.value());
+    ASSERT_NE(holder, nullptr);
+    EXPECT_EQ(holder->pid, ::getpid());
+    EXPECT_EQ(holder->address, address().text());
+    EXPECT_TRUE(std::filesystem::exists(address().path())) << "the sockets stay the first one's";
+  }
+  // Sockets that nobody listens at are left over.
+  ASSERT_TRUE(listen_unix(address().descriptor_path(), 0600).ok());
+  EXPECT_TRUE(lock().has_value());
+}
+
 TEST_F(AddressFiles, AnOwnerThatWasKilledLeavesTheLockToTheNext) {
   ASSERT_TRUE(prepare_folder(folder()).ok());
   int taken[2];
