@@ -3,7 +3,6 @@
 // capacity of its own. Plain data.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,8 +16,6 @@ enum class Tier : uint8_t {
   spill,  // a file
 };
 inline constexpr size_t kTierCount = 3;
-// Those that exist, from the one where a copy costs least.
-inline constexpr std::array kTiers{Tier::store, Tier::spill};
 
 const char* tier_name(Tier tier);
 

@@ -111,11 +111,8 @@ void ImageCopies::copy(const JobHandle& job, LaneNoting& noting) {
     arrives = may_arrive(*job);
   }
   noting.begin(LaneDoing::copying, job->id);
-  if (arrives) {
-    arrive_noted(job, offset, size, noting);
-  } else {
-    place_noted(job, offset, size, noting);
-  }
+  if (arrives) arrive_noted(job, offset, size, noting);
+  if (!arrives) place_noted(job, offset, size, noting);
   noting.end();
 }
 
@@ -362,8 +359,7 @@ Status ImageCopies::save_image(WorkerJob& job, Bytes size, const pipeline::GoesO
 
 void ImageCopies::stay(const JobHandle& job, const Error& why) {
   const bool ended = why.code == ErrorCode::cancelled;
-  Error reason = why;
-  if (why.code == ErrorCode::device_lost) reason = device_.failed(why, *job, "");
+  const Error reason = why.code == ErrorCode::device_lost ? device_.failed(why, *job, "") : why;
   if (!ended) {
     log_warning("the image of job '" + printable(job->name) +
                 "' stays in the pool: " + reason.message);
@@ -380,8 +376,7 @@ void ImageCopies::stay(const JobHandle& job, const Error& why) {
 }
 
 void ImageCopies::drop_unplaced(const JobHandle& job, const Error& why) {
-  Error reason = why;
-  if (why.code == ErrorCode::device_lost) reason = device_.failed(why, *job, "");
+  const Error reason = why.code == ErrorCode::device_lost ? device_.failed(why, *job, "") : why;
   const bool ended = why.code == ErrorCode::cancelled;
   {
     const BookkeepingLock lock(context_.mutex);
