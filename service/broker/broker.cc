@@ -51,7 +51,7 @@ const char* state_name(wire::WorkerState state) {
 Broker::Broker(Channel supervisor, const Clock& clock)
     : clock_(clock),
       supervisor_(std::move(supervisor)),
-      registry_(supervisor_, worker_, replies_, clock),
+      registry_(supervisor_, worker_, replies_, quotas_, clock),
       requests_(
           registry_, replies_,
           {.status = [this](bool with_ended) { return status(with_ended); },
@@ -186,7 +186,7 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
                              .max_in_flight = limits::kMaxInFlight,
                              .kernels = config_.kernels};
   auto gateway = Gateway::open(std::move(fds[0]), config_.address, std::move(fds[1]), supervisor_,
-                               requests_, facts);
+                               quotas_, requests_, facts);
   if (!gateway) return gateway.error();
   gateway_ = std::move(gateway).value();
   replies_.set_way(

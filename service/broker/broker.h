@@ -15,6 +15,7 @@
 #include "service/broker/broker_policy.h"
 #include "service/broker/gateway.h"
 #include "service/broker/job_registry.h"
+#include "service/broker/quotas.h"
 #include "service/broker/replies.h"
 #include "service/broker/requests.h"
 #include "service/broker/supervisor_link.h"
@@ -71,6 +72,7 @@ class Broker {
   Status end_record();
 
   const Clock& clock_;
+  Quotas quotas_;
   SupervisorLink supervisor_;
   WorkerLink worker_;
   std::unique_ptr<JournalView> journal_;

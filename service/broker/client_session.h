@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "service/broker/quotas.h"
 #include "service/broker/request_sink.h"
 #include "service/transport/channel.h"
 #include "service/wire/client_messages.h"
@@ -41,6 +42,8 @@ class ClientSession {
   const Session& who() const { return who_; }
   bool open() const { return lifeline_.valid(); }
   Channel& lifeline() { return lifeline_; }
+  // Given back when the session ends.
+  void add_share(Quotas::Share share) { shares_.push_back(std::move(share)); }
   void open_with(Channel lifeline) { lifeline_ = std::move(lifeline); }
   TimePoint until() const { return open() ? TimePoint::never() : until_; }
 
@@ -84,6 +87,7 @@ class ClientSession {
   Session who_;
   TimePoint until_;
   Channel lifeline_;
+  std::vector<Quotas::Share> shares_;
   std::string hello_route_;
   uint64_t hello_number_ = 0;
   uint64_t highest_ = 0;                     // number that arrived

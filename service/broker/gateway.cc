@@ -20,18 +20,19 @@ const Clock& Gateway::steady_clock() {
 }
 
 Gateway::Gateway(ZmqServer server, Descriptor lifelines, Descriptor watch, DescriptorStore& store,
-                 RequestSink& sink, Facts facts, const Clock& clock)
+                 Quotas& quotas, RequestSink& sink, Facts facts, const Clock& clock)
     : server_(std::move(server)),
       sink_(sink),
       facts_(std::move(facts)),
       clock_(clock),
-      sessions_(store, clock),
+      sessions_(store, quotas, clock),
       lifelines_(std::move(lifelines), std::move(watch), sessions_, *this, clock) {}
 
 Result<std::unique_ptr<Gateway>> Gateway::open(Descriptor zmq_listener,
                                                const std::string& zmq_address,
                                                Descriptor lifeline_listener, DescriptorStore& store,
-                                               RequestSink& sink, Facts facts, const Clock& clock) {
+                                               Quotas& quotas, RequestSink& sink, Facts facts,
+                                               const Clock& clock) {
   const Result<Address> address = Address::parse(zmq_address);
   if (!address) return address.error();
   Result<ZmqServer> server = ZmqServer::open(std::move(zmq_listener), address.value());
@@ -42,7 +43,7 @@ Result<std::unique_ptr<Gateway>> Gateway::open(Descriptor zmq_listener,
   }
   return std::unique_ptr<Gateway>(new Gateway(std::move(server).value(),
                                               std::move(lifeline_listener), std::move(watch), store,
-                                              sink, std::move(facts), clock));
+                                              quotas, sink, std::move(facts), clock));
 }
 
 void Gateway::restore(const std::string& key, const std::vector<std::byte>& note,

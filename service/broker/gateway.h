@@ -32,6 +32,7 @@
 #include "service/broker/client_session.h"
 #include "service/broker/descriptor_store.h"
 #include "service/broker/lifelines.h"
+#include "service/broker/quotas.h"
 #include "service/broker/request_sink.h"
 #include "service/broker/session_table.h"
 #include "service/transport/descriptor.h"
@@ -51,11 +52,11 @@ class Gateway final : private LifelineEvents {
     std::string kernels;
   };
   // Both listeners are bound and listening, the first at `zmq_address` ("ipc://PATH").
-  // Store, sink and clock must outlive the gateway.
+  // Store, quotas, sink and clock must outlive the gateway.
   static Result<std::unique_ptr<Gateway>> open(Descriptor zmq_listener,
                                                const std::string& zmq_address,
                                                Descriptor lifeline_listener, DescriptorStore& store,
-                                               RequestSink& sink, Facts facts,
+                                               Quotas& quotas, RequestSink& sink, Facts facts,
                                                const Clock& clock = steady_clock());
 
   // What was held under keys that begin with "s/" or "p/", before anything else is asked of it.
@@ -81,7 +82,7 @@ class Gateway final : private LifelineEvents {
 
  private:
   Gateway(ZmqServer server, Descriptor lifelines, Descriptor watch, DescriptorStore& store,
-          RequestSink& sink, Facts facts, const Clock& clock);
+          Quotas& quotas, RequestSink& sink, Facts facts, const Clock& clock);
   static const Clock& steady_clock();
 
   void on_lifeline(ClientSession& session) override;

@@ -14,6 +14,7 @@
 #include "lanes/state/reason.h"
 #include "service/broker/job_pace.h"
 #include "service/broker/link_files.h"
+#include "service/broker/quotas.h"
 #include "service/broker/replies.h"
 #include "service/transport/descriptor.h"
 #include "service/wire/graph_info.h"
@@ -24,7 +25,8 @@ namespace laneway::service {
 struct SegmentEntry {
   Descriptor memory;
   uint64_t bytes = 0;
-  bool added = false;  // the worker has it
+  Quotas::Share share;  // of descriptors
+  bool added = false;   // the worker has it
   ReplyTo reply;
 };
 
@@ -32,12 +34,14 @@ struct LinkEntry {
   SessionId session;
   uint64_t request = 0;  // that made it
   LinkFiles files;
-  ReplyTo reply;  // who attached waits
+  Quotas::Share share;  // of descriptors
+  ReplyTo reply;        // who attached waits
   std::map<uint32_t, SegmentEntry> segments;
 };
 
 struct GraphEntry {
   Descriptor graph;
+  Quotas::Share share;  // of descriptors
   SessionId session;
   uint64_t request = 0;
   std::optional<wire::GraphInfo> info;  // once the worker has it
@@ -64,9 +68,12 @@ struct JobEntry {
   }
 
   wire::held::Job record;
+  Quotas::Share place;  // among the jobs
+  Quotas::Share note;   // of held bytes
   // Until the image is placed: of memory and files, as spec says.
   Descriptor initial;
   std::vector<Descriptor> files;
+  Quotas::Share first_bytes;  // of descriptors
   std::map<uint32_t, GraphEntry> graphs;
   // A number is not given again: requests of a graph that was dropped may be on their way.
   uint32_t next_graph = 1;

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "service/broker/limits.h"
 #include "service/wire/worker_messages.h"
 
 namespace laneway::service {
@@ -43,6 +44,8 @@ Result<uint32_t> JobParts::make_link(JobEntry& job, const Requester& from) {
   if (job.links.size() >= limits::kMaxLinksPerJob) {
     return over_limit("clients of one job", limits::kMaxLinksPerJob, "let one detach first");
   }
+  auto share = quotas_.take(Resource::descriptors, from.user, limits::kDescriptorsOfLink);
+  if (!share) return share.error();
   auto files = LinkFiles::make();
   if (!files) return files.error();
   const uint32_t number = ++job.record.last_link;
@@ -50,6 +53,7 @@ Result<uint32_t> JobParts::make_link(JobEntry& job, const Requester& from) {
   link.session = from.to.session;
   link.request = from.to.number;
   link.files = std::move(files).value();
+  link.share = std::move(share).value();
   job.links.emplace(number, std::move(link));
   // Numbers of links are not used twice: the journal names requests by them.
   store_.hold_job(job);
@@ -117,10 +121,13 @@ void JobParts::add_graph(const Requester& from, const wire::AddGraph& request,
     return replies_.fail(
         from.to, over_limit("graphs of one job", limits::kMaxGraphsPerJob, "drop one first"));
   }
+  auto share = quotas_.take(Resource::descriptors, from.user, 1);
+  if (!share) return replies_.fail(from.to, share.error());
   const uint32_t number = std::max(job.next_graph, next_number(job.graphs));
   job.next_graph = number + 1;
   GraphEntry& graph = job.graphs[number];
   graph.graph = std::move(fds[0]);
+  graph.share = std::move(share).value();
   graph.session = from.to.session;
   graph.request = from.to.number;
   graph.reply = from.to;
@@ -186,7 +193,10 @@ void JobParts::add_segment(const Requester& from, const wire::AddSegment& reques
     return replies_.fail(from.to, over_limit("segments of one client of a job",
                                              limits::kMaxSegmentsPerLink, "drop one first"));
   }
+  auto share = quotas_.take(Resource::descriptors, from.user, 1);
+  if (!share) return replies_.fail(from.to, share.error());
   SegmentEntry& segment = segments[request.segment];
+  segment.share = std::move(share).value();
   segment.memory = std::move(fds[0]);
   segment.bytes = request.bytes;
   segment.reply = from.to;

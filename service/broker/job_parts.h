@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "service/broker/job_store.h"
 #include "service/broker/job_table.h"
+#include "service/broker/quotas.h"
 #include "service/broker/replies.h"
 #include "service/broker/standbys.h"
 #include "service/broker/worker_requests.h"
@@ -24,8 +25,13 @@ class JobParts {
  public:
   // All must outlive this object.
   JobParts(JobTable& table, JobStore& store, WorkerRequests& requests, Replies& replies,
-           Standbys& standbys)
-      : table_(table), store_(store), requests_(requests), replies_(replies), standbys_(standbys) {}
+           Standbys& standbys, Quotas& quotas)
+      : table_(table),
+        store_(store),
+        requests_(requests),
+        replies_(replies),
+        standbys_(standbys),
+        quotas_(quotas) {}
 
   // ---- Requests of clients. Each is answered, now or later; the same request again (same number)
   // has the same answer.
@@ -37,7 +43,7 @@ class JobParts {
   void drop_segment(const Requester& from, const wire::DropSegment& request);
 
   // Makes and holds a link for the client of `from`; it is not sent yet. Returns its number;
-  // refused when the job has limits::kMaxLinksPerJob.
+  // refused when the job has limits::kMaxLinksPerJob, or no quota is left for its descriptors.
   Result<uint32_t> make_link(JobEntry& job, const Requester& from);
   // Drops one link of the session of `to`, and the session's graphs with its last one, unless the
   // session made the job. `to` is answered when the worker has dropped it.
@@ -71,6 +77,7 @@ class JobParts {
   WorkerRequests& requests_;
   Replies& replies_;
   Standbys& standbys_;
+  Quotas& quotas_;
 };
 
 // The client's copies of a link's descriptors; none, with a line in the log, when the process has

@@ -7,6 +7,7 @@
 
 #include "base/fault_point.h"
 #include "base/limits.h"
+#include "service/broker/job_shares.h"
 #include "service/broker/limits.h"
 #include "service/wire/limits.h"
 
@@ -21,14 +22,15 @@ Error refusal(const lanes::Reason& reason) {
 }  // namespace
 
 JobRegistry::JobRegistry(DescriptorStore& store, WorkerLink& worker, Replies& replies,
-                         const Clock& clock)
+                         Quotas& quotas, const Clock& clock)
     : clock_(clock),
       store_(store),
       worker_(worker),
       requests_(worker),
       replies_(replies),
+      quotas_(quotas),
       standbys_(table_),
-      parts_(table_, store_, requests_, replies, standbys_),
+      parts_(table_, store_, requests_, replies, standbys_, quotas),
       progress_(table_, clock),
       waits_(table_, progress_, replies, clock),
       reader_({.worker = worker,
@@ -42,20 +44,6 @@ JobRegistry::JobRegistry(DescriptorStore& store, WorkerLink& worker, Replies& re
 void JobRegistry::set_core(BrokerCore& core) {
   core_ = &core;
   progress_.set_core(core);
-}
-
-Status JobRegistry::check_room(const Requester& from) const {
-  if (closed_) return *closed_;
-  if (table_.count_of(from.to.session) >= limits::kMaxJobsPerSession) {
-    return Error{ErrorCode::refused, "this client has " +
-                                         std::to_string(limits::kMaxJobsPerSession) +
-                                         " jobs, which is the limit of one: close some first"};
-  }
-  if (!table_.free_record()) {
-    return Error{ErrorCode::refused, "the service knows " + std::to_string(limits::kMaxJobs) +
-                                         " jobs, which is its limit: try again when some ended"};
-  }
-  return {};
 }
 
 void JobRegistry::create(const Requester& from, const wire::CreateJob& request,
@@ -80,15 +68,20 @@ void JobRegistry::create(const Requester& from, const wire::CreateJob& request,
   if (Status valid = check_weight_files(request.spec.slots, request.spec.weights); !valid) {
     return replies_.fail(from.to, valid.error());
   }
-  if (Status room = check_room(from); !room) return replies_.fail(from.to, room.error());
+  if (Status valid = check_slot_names(request.spec.slots); !valid) {
+    return replies_.fail(from.to, valid.error());
+  }
+  if (closed_) return replies_.fail(from.to, *closed_);
+  if (Status few = check_session(table_, from.to.session); !few) {
+    return replies_.fail(from.to, few.error());
+  }
   const JobId id = table_.next_id();
-  store_.hold_last_id(id);
   JobEntry entry;
   entry.record = {.job = id.value(),
                   .session = from.to.session.value(),
                   .request = from.to.number,
                   .user = from.user,
-                  .record = *table_.free_record(),
+                  .record = table_.free_record().value_or(limits::kMaxJobs),
                   .last_link = 0,
                   .first_graph_dropped = false,
                   .offered_ns = clock_.now().ns(),
@@ -100,6 +93,8 @@ void JobRegistry::create(const Requester& from, const wire::CreateJob& request,
   graph.graph = std::move(fds[0]);
   graph.session = from.to.session;
   entry.graphs.emplace(0, std::move(graph));
+  if (Status room = take_shares(quotas_, entry); !room) return replies_.fail(from.to, room.error());
+  store_.hold_last_id(id);
   entry.take_first_bytes(std::move(fds));
   entry.creator = from.to;
   JobEntry& job = *table_.add(std::move(entry)).value();
@@ -311,6 +306,7 @@ void JobRegistry::image_placed(JobEntry& job) {
     // As many bytes as the image: nobody needs them any more.
     job.initial.reset();
     job.files.clear();
+    job.first_bytes = {};
     job.record.spec.has_initial = false;
     job.record.spec.weights = {};
     store_.hold_job(job);

@@ -32,6 +32,7 @@
 #include "service/broker/job_store.h"
 #include "service/broker/job_table.h"
 #include "service/broker/placement_waits.h"
+#include "service/broker/quotas.h"
 #include "service/broker/replies.h"
 #include "service/broker/standbys.h"
 #include "service/broker/trace_log.h"
@@ -46,7 +47,8 @@ namespace laneway::service {
 class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
  public:
   // All must outlive the registry.
-  JobRegistry(DescriptorStore& store, WorkerLink& worker, Replies& replies, const Clock& clock);
+  JobRegistry(DescriptorStore& store, WorkerLink& worker, Replies& replies, Quotas& quotas,
+              const Clock& clock);
   // Must be called before anything else; the core must outlive the registry.
   void set_core(BrokerCore& core);
   // The worker's journal, which must outlive the registry (JobProgress).
@@ -107,7 +109,6 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   // The one job of that number or name that the user may `act` on.
   Result<JobEntry*> find_named(const Requester& from, const std::string& name, bool may_all,
                                const char* act);
-  Status check_room(const Requester& from) const;
   // The job was created by a request that has come again.
   void resume(JobEntry& job, const Requester& from);
   void answer_created(JobEntry& job);
@@ -129,6 +130,7 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   WorkerLink& worker_;
   WorkerRequests requests_;
   Replies& replies_;
+  Quotas& quotas_;
   BrokerCore* core_ = nullptr;
   Standbys standbys_;
   JobParts parts_;

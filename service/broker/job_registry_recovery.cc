@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "service/broker/job_registry.h"
+#include "service/broker/job_shares.h"
 
 namespace laneway::service {
 
@@ -13,6 +14,7 @@ Status JobRegistry::restore(const std::string& key, const std::vector<uint8_t>& 
 }
 
 void JobRegistry::restored(const std::set<SessionId>& sessions) {
+  keep_shares(quotas_, table_);
   std::set<SessionId> ended;
   for (const auto& [id, job] : table_.all()) {
     if (sessions.count(job.owner()) == 0) ended.insert(job.owner());

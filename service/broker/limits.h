@@ -10,6 +10,26 @@ namespace laneway::limits {
 // What clients can make the gateway keep, before and after they have identified themselves.
 inline constexpr uint32_t kMaxSessions = 1'024;
 inline constexpr uint32_t kMaxSessionsPerUser = 512;  // so that one user leaves room for others
+// Of everything that is counted by user (quotas.h) a part is the operators' alone: whatever two
+// users hold, the owner gets in and sees it.
+inline constexpr uint32_t kSessionsOfOperators = 8;
+inline constexpr uint32_t kMaxJobsPerUser = 1'024;
+inline constexpr uint32_t kJobsOfOperators = 16;
+// Notes of jobs, which the supervisor holds and each new broker says to the worker. In all less
+// than a channel queues (kMaxChannelQueueBytes): a broker that begins must be able to say
+// everything.
+inline constexpr uint64_t kMaxHeldBytesPerUser = 64ull << 20;
+inline constexpr uint64_t kMaxHeldBytesInAll = 192ull << 20;
+inline constexpr uint64_t kHeldBytesOfOperators = 8ull << 20;
+// Longer than any path of modules; a job may have a million of them.
+inline constexpr uint32_t kMaxSlotNameBytes = 256;
+// Open files that the broker needs beside those of clients: listeners, channels, a trace, ZeroMQ's
+// own, and copies on their way. What is left is the clients', half of it one user's.
+inline constexpr uint32_t kDescriptorsOfOwn = 48;
+inline constexpr uint32_t kDescriptorsOfOperators = 64;
+inline constexpr uint32_t kDescriptorsOfSession =
+    4;  // connection, lifeline, a request's on its way
+inline constexpr uint32_t kDescriptorsOfLink = 4;
 inline constexpr uint32_t kMaxPendingConnectionsPerUser =
     64;  // lifelines without an identified client
 inline constexpr uint32_t kMaxRequestsInWork =

@@ -46,29 +46,18 @@ std::vector<Descriptor> copies_of(const std::vector<Descriptor>& fds) {
 }  // namespace
 
 Result<ClientSession*> SessionTable::open(const PeerCredentials& peer, const std::string& program) {
-  if (Status room = check_room(peer); !room) return room.error();
+  auto seat = quotas_.take(Resource::sessions, peer.uid, 1);
+  if (!seat) return seat.error();
+  auto files = quotas_.take(Resource::descriptors, peer.uid, limits::kDescriptorsOfSession);
+  if (!files) return files.error();
   const Result<wire::Token> token = new_token();
   if (!token) return token.error();
   ClientSession& session = add(
       {.id = next_id(), .token = token.value(), .uid = peer.uid, .pid = peer.pid, .name = program});
+  session.add_share(std::move(seat).value());
+  session.add_share(std::move(files).value());
   hold(session, {});
   return &session;
-}
-
-Status SessionTable::check_room(const PeerCredentials& peer) const {
-  if (sessions_.size() >= limits::kMaxSessions) {
-    return Error{ErrorCode::refused, "the service has " + std::to_string(sessions_.size()) +
-                                         " sessions, its limit: close one"};
-  }
-  const auto of_user = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& one) {
-    return one.second.who().uid == peer.uid;
-  });
-  if (of_user >= limits::kMaxSessionsPerUser) {
-    return Error{ErrorCode::refused, "user " + std::to_string(peer.uid) + " has " +
-                                         std::to_string(of_user) +
-                                         " sessions, the limit for one user: close one"};
-  }
-  return {};
 }
 
 SessionId SessionTable::next_id() {
@@ -174,11 +163,15 @@ ClientSession* SessionTable::restore_session(const std::string& key,
   const SessionId id(held.value().session);
   if (key != session_key(id)) return nullptr;
   last_id_ = std::max(last_id_, id.value());
-  return &add({.id = id,
-               .token = held.value().token,
-               .uid = held.value().user,
-               .pid = held.value().pid,
-               .name = held.value().program});
+  ClientSession& session = add({.id = id,
+                                .token = held.value().token,
+                                .uid = held.value().user,
+                                .pid = held.value().pid,
+                                .name = held.value().program});
+  session.add_share(quotas_.keep(Resource::sessions, held.value().user, 1));
+  session.add_share(
+      quotas_.keep(Resource::descriptors, held.value().user, limits::kDescriptorsOfSession));
+  return &session;
 }
 
 bool SessionTable::restore_descriptor_message(const std::string& key,

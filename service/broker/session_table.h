@@ -23,11 +23,12 @@ namespace laneway::service {
 
 class SessionTable {
  public:
-  // Both must outlive the table.
-  SessionTable(DescriptorStore& store, const Clock& clock) : store_(store), clock_(clock) {}
+  // All must outlive the table.
+  SessionTable(DescriptorStore& store, Quotas& quotas, const Clock& clock)
+      : store_(store), quotas_(quotas), clock_(clock) {}
 
   // Makes a session of this process, without a lifeline yet, under a number that no session had
-  // before, and holds it. refused names the limit that is reached; failed when the system gives no
+  // before, and holds it. refused names the quota that is reached; failed when the system gives no
   // random numbers.
   Result<ClientSession*> open(const PeerCredentials& peer, const std::string& program);
 
@@ -62,7 +63,6 @@ class SessionTable {
   const std::map<SessionId, ClientSession>& all() const { return sessions_; }
 
  private:
-  Status check_room(const PeerCredentials& peer) const;
   SessionId next_id();
   ClientSession& add(const Session& who);
   void hold(const ClientSession& session, std::vector<Descriptor> lifeline);
@@ -72,6 +72,7 @@ class SessionTable {
   bool restore_descriptor_message(const std::string& key, std::vector<Descriptor>& fds);
 
   DescriptorStore& store_;
+  Quotas& quotas_;
   const Clock& clock_;
   std::map<SessionId, ClientSession> sessions_;
   std::map<wire::Token, SessionId> by_token_;

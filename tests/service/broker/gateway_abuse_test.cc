@@ -306,7 +306,8 @@ TEST_F(GatewayAbuse, SessionsOfOneUserAreBounded) {
   const wire::Token none{};
   client.welcome.token = none;
   wire::Hello hello;
-  EXPECT_THAT(message_of(client.ask(hello, 100'000)), HasSubstr("512 sessions, the limit"));
+  EXPECT_THAT(message_of(client.ask(hello, 100'000)),
+              HasSubstr("has 512 sessions and wants 1 more; the limit of one user is 512"));
   rig.clock.advance(limits::kLifelinePatience);
   // They end here, and not behind the next client's message.
   rig.crank_until([&] { return rig.gateway->next_wakeup() > rig.clock.now(); });

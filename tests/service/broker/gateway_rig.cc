@@ -23,7 +23,7 @@ GatewayRig::GatewayRig()
 void GatewayRig::open_gateway() {
   gateway = std::move(service::Gateway::open(
                           std::move(zmq_listener_.duplicate()).value(), address->text(),
-                          std::move(lifeline_listener_.duplicate()).value(), holder, sink,
+                          std::move(lifeline_listener_.duplicate()).value(), holder, quotas, sink,
                           {.server_version = "0.test",
                            .device = "host",
                            .pool_bytes = 1 << 20,

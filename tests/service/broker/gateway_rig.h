@@ -51,6 +51,14 @@ class FakeSink final : public service::RequestSink {
   std::vector<service::Request> requests;
 };
 
+// Whatever limit of open files the test runs under.
+inline service::Quotas::Limits plenty_of_files() {
+  service::Quotas::Limits limits = service::Quotas::defaults();
+  constexpr uint64_t kMany = 1u << 20;
+  limits[static_cast<size_t>(service::Resource::descriptors)] = {kMany, kMany, 0};
+  return limits;
+}
+
 class GatewayRig {
  public:
   GatewayRig();
@@ -66,6 +74,7 @@ class GatewayRig {
   TemporaryAddress address;
   ManualClock clock;
   FakeStore holder;
+  service::Quotas quotas{plenty_of_files()};
   FakeSink sink;
   std::unique_ptr<service::Gateway> gateway;
 

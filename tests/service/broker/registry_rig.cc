@@ -35,6 +35,7 @@ std::set<std::string> HeldThings::keys() const {
 void RegistryRig::start() {
   core_.reset();
   registry_.reset();
+  quotas_ = std::make_unique<Quotas>(limits);
   replies_ = std::make_unique<Replies>();
   replies_->set_way(
       [this](const ReplyTo& to, const wire::AnyReply& reply, std::vector<Descriptor> fds) {
@@ -43,7 +44,7 @@ void RegistryRig::start() {
         death.pass();
       });
   link_ = std::make_unique<WorkerLink>();
-  registry_ = std::make_unique<JobRegistry>(held, *link_, *replies_, clock);
+  registry_ = std::make_unique<JobRegistry>(held, *link_, *replies_, *quotas_, clock);
   lanes::SchedulerConfig config;
   config.capacity = Bytes(pool_bytes_);
   config.max_lanes = 2;
@@ -72,6 +73,7 @@ void RegistryRig::settle() {
   bool moved = true;
   while (moved) {
     const uint64_t before = death.passed() + worker.reports;
+    link_->flush();
     registry_->read_worker();
     core_->fire_due();
     registry_->answer_waiters();

@@ -94,6 +94,7 @@ class RegistryRig {
   JobRegistry& registry() { return *registry_; }
   BrokerCore& core() { return *core_; }
   Replies& replies() { return *replies_; }
+  Quotas& quotas() { return *quotas_; }
 
   struct Answer {
     wire::AnyReply reply;
@@ -102,7 +103,8 @@ class RegistryRig {
 
   Death death;
   ManualClock clock;
-  TorchVersions torch;  // of the worker that is connected next
+  Quotas::Limits limits = Quotas::defaults();  // of the broker that starts next
+  TorchVersions torch;                         // of the worker that is connected next
   HeldThings held{death};
   FakeWorker worker;
   std::set<SessionId> sessions{SessionId(1), SessionId(2)};
@@ -111,6 +113,7 @@ class RegistryRig {
  private:
   int64_t pool_bytes_;
   // The broker's memory: gone when it dies.
+  std::unique_ptr<Quotas> quotas_;
   std::unique_ptr<WorkerLink> link_;
   std::unique_ptr<Replies> replies_;
   std::unique_ptr<JobRegistry> registry_;

@@ -43,7 +43,8 @@ class SessionTableTest : public ::testing::Test {
  protected:
   // What a successor knows of the sessions' numbers.
   SessionId first_of_successor() {
-    SessionTable successor(store_, clock_);
+    Quotas quotas;
+    SessionTable successor(store_, quotas, clock_);
     for (const std::string& key : std::vector<std::string>(store_.store.order)) {
       successor.restore(key, store_.store.entries.at(key).note, {});
     }
@@ -52,7 +53,8 @@ class SessionTableTest : public ::testing::Test {
 
   ManualClock clock_;
   CountingStore store_;
-  SessionTable table_{store_, clock_};
+  Quotas quotas_;
+  SessionTable table_{store_, quotas_, clock_};
 };
 
 TEST_F(SessionTableTest, NumbersAreHeldInStepsAndASuccessorGivesNoneAgain) {
