@@ -288,6 +288,7 @@ bool Exchange::refuse_stuck() {
     core_.quit_queue(job);
     job.wanted_in = false;
     gave_up_ = true;
+    core_.counters.refused(why.code);
     core_.actions.push_back(RefuseWork{job.view.id, why});
     // Who was only asked to be loaded has no iteration that says why.
     job.reason = std::exchange(job.work_announced, false) ? Reason{} : why;

@@ -55,6 +55,7 @@ void JobExit::refuse_for_good(Job& job) {
 }
 
 void JobExit::refuse(Job& job, const Reason& reason) {
+  core_.counters.refused(reason.code);
   core_.actions.push_back(RefuseJob{job.view.id, reason});
   job.reason = reason;
   end_job(job, JobState::failed);

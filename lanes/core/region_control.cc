@@ -200,6 +200,7 @@ bool RegionControl::refuse_stuck() {
   if (last == nullptr || (!resting.empty() && end_would_help(resting))) return false;
   Reason reason = core_.make_reason(ReasonCode::no_room_to_grow, *last);
   reason.region = last->must;
+  core_.counters.refused(reason.code);
   core_.actions.push_back(RefuseWork{last->view.id, reason});
   last->must = {};
   last->work_announced = true;  // what comes behind it

@@ -188,6 +188,7 @@ bool Restore::may_reopen(const ReportedJob& reported) {
 
 void Restore::reject(const Job& job, const ReportedJob& reported, ReasonCode code) {
   if (reported.turn.valid()) core_.actions.push_back(RecallTurn{reported.turn, reported.lane});
+  core_.counters.refused(code);
   core_.actions.push_back(RefuseJob{job.view.id, core_.make_reason(code, job)});
   if (reported.lane.valid() || has_copy(reported)) {
     core_.actions.push_back(DropImage{job.view.id});

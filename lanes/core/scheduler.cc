@@ -142,6 +142,7 @@ void Scheduler::on(const JobOffered& event) {
   const bool fits = core_.pool.could_ever_fit(event.persistent, event.ephemeral);
   if (!fits || core_.jobs.size() >= core_.config.max_jobs) {
     const ReasonCode code = fits ? ReasonCode::too_many_jobs : ReasonCode::larger_than_pool;
+    core_.counters.refused(code);
     core_.actions.push_back(RefuseJob{event.job, core_.make_reason(code, job)});
     return;
   }

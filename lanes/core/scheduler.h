@@ -82,6 +82,7 @@ class Scheduler {
   Status may_resize(Bytes capacity) const { return lanes::may_resize(core_, capacity); }
   Snapshot snapshot() const;
   const policies::View& view() const { return core_.view; }
+  const Counters& counters() const { return core_.counters; }
   const PoolMap& pool() const { return core_.pool; }
   const LaneLimit& lane_limit() const { return core_.lane_limit; }
   // How many answers of the policy were refused.

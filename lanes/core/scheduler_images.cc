@@ -18,7 +18,11 @@ void Scheduler::on(const ImagePlaced& event) {
     return;
   }
   job->view.placed_at = core_.now;
-  if (event.whole) learn_way_in(core_, *job);
+  if (event.whole) {
+    learn_way_in(core_, *job);
+    if (job->image.comes_back()) core_.counters.returns.add(job->image.copy.tier);
+    core_.counters.moved_in += job->view.persistent - job->image.prefix.size;
+  }
   event.whole ? job->image.placed() : job->image.arrive();
   if (comes) {
     job->view.used_at = core_.now;
@@ -33,6 +37,7 @@ void Scheduler::on(const ImagePlaced& event) {
 
 void Scheduler::move_ended(Job& job, bool moved) {
   moves_.ended(job, moved);
+  if (moved) core_.counters.moved_inside += job.view.persistent;
   rest(job);
   if (job.wanted_out) eviction_.unload(job);
 }
@@ -57,6 +62,8 @@ void Scheduler::on(const ImageLeft& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
   if (job->state() == JobState::evicting) {
+    core_.counters.evictions.add(job->image.copy.tier);
+    if (!job->image.clean) core_.counters.moved_out += job->view.persistent;
     eviction_.left(*job);
     save_ahead_.look_soon();
   } else {
@@ -80,8 +87,12 @@ void Scheduler::on(const CopyFailed& event) {
 void Scheduler::on(const ImageSaved& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
-  job->image.is_saved() ? save_ahead_.saved(*job, event.whole)
-                        : static_cast<void>(++core_.ignored_events);
+  if (!job->image.is_saved()) {
+    ++core_.ignored_events;
+    return;
+  }
+  if (event.whole) core_.counters.moved_out += job->view.persistent;
+  save_ahead_.saved(*job, event.whole);
 }
 
 void Scheduler::on(const ImageDirty& event) {

@@ -243,7 +243,9 @@ JobStatus CoreState::status_of(const Job& job) const {
           .spill_bytes = tier == Tier::spill ? image : Bytes(),
           .clean = job.image.clean,
           .arriving = job.image.state == ImageState::arriving,
-          .pinned = job.pinned};
+          .pinned = job.pinned,
+          .first_iteration = job.first_iteration,
+          .last_iteration = job.last_iteration};
 }
 
 }  // namespace laneway::lanes

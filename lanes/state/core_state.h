@@ -20,6 +20,7 @@
 #include "lanes/pool/pool_map.h"
 #include "lanes/state/action.h"
 #include "lanes/state/changes.h"
+#include "lanes/state/counters.h"
 #include "lanes/state/job.h"
 #include "lanes/state/job_offered.h"
 #include "lanes/state/job_table.h"
@@ -180,6 +181,7 @@ struct CoreState {
   uint32_t jobs_aside = 0;     // that wait, and not in the queue
   Bytes wanted_capacity;       // as CapacityChanged asked; equal to the pool's capacity when done
   uint64_t ignored_events = 0;
+  Counters counters;
   std::deque<JobStatus> ended;  // the last few, for status
 };
 

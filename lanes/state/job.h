@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/bytes.h"
@@ -134,6 +135,10 @@ struct alignas(64) Job {
   TimePoint move_no_sooner;  // after its image moved, or could not
 
   Reason reason;  // why it waits or is held; code none otherwise
+  // When the first turn with iterations began, and when the last one did its last. Not known of
+  // iterations that ran under another core.
+  std::optional<TimePoint> first_iteration;
+  std::optional<TimePoint> last_iteration;
 };
 
 }  // namespace laneway::lanes

@@ -2,6 +2,7 @@
 // makes reasons; the edge makes sentences of them (reason_text).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -33,6 +34,8 @@ enum class ReasonCode : uint8_t {
   no_exchange,  // refused: as exchange_full, and no training's end would help
   no_way_back,  // its iterations are refused: its image is outside, and finds no room any more
 };
+
+inline constexpr size_t kReasonCodeCount = 21;
 
 // Who has most of the pool, the most first; none: nobody, or it was not asked.
 struct Holders {

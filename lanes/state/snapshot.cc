@@ -72,6 +72,7 @@ Snapshot take_snapshot(const CoreState& core) {
   Snapshot all;
   all.now = core.now;
   all.ignored_events = core.ignored_events;
+  all.counters = core.counters;
   all.worker_up = core.worker_up;
   if (core.lane_limit.on()) all.lane_limit = core.lane_limit.lanes();
   all.lane_trial = core.lane_limit.trying();

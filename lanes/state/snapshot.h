@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "lanes/state/counters.h"
 #include "lanes/state/job.h"
 #include "lanes/state/lane.h"
 #include "lanes/state/reason.h"
@@ -50,6 +51,9 @@ struct JobStatus {
   bool clean = false;     // there is a whole copy outside of the pool
   bool arriving = false;  // its bytes are on the way into the pool, and it may run meanwhile
   bool pinned = false;    // the client wants the image in the pool
+  // As in Job.
+  std::optional<TimePoint> first_iteration = {};
+  std::optional<TimePoint> last_iteration = {};
 };
 
 struct LaneStatus {
@@ -107,6 +111,7 @@ struct Snapshot {
   bool lane_trial = false;  // it is being measured
   std::vector<RegionStatus> regions;
   std::vector<PoolPiece> pool;
+  Counters counters;
 };
 
 struct CoreState;

@@ -23,6 +23,9 @@ IterationSum account_for(TimePoint now, Duration open_for, const TurnEnded& ende
   if (ended.iterations == 0) return {};
   const Duration idle = std::clamp(ended.idle, Duration(), now - TimePoint());
   view.used_at = now + idle * -1;
+  const bool is_first = view.iterations == ended.iterations;
+  if (is_first) job.first_iteration = now + open_for * -1;
+  job.last_iteration = view.used_at;
   const IterationSum all{.count = ended.iterations, .busy = std::max(ended.busy, Duration())};
   const IterationSum counted = without(all, ended.uncounted);
   view.counted += counted.count;

@@ -311,6 +311,7 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   lane.lingers = lane.bounded && !has_rivals;
   begin_turn(lane, job, turn_ids_.next(), budget);
   if (lane.bounded) deadlines_.set(lane.id.value() - 1, overdue_at(budget));
+  ++core_.counters.turns;
   core_.actions.push_back(GrantTurn{lane.turn});
   keep_learnt(job);
 }

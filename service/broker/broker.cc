@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <ctime>
 #include <set>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -73,7 +74,8 @@ Broker::Broker(Channel supervisor, const Clock& clock)
             const auto job = jobs.find(id);
             return job != jobs.end() ? user_name(job->second.record.user) : std::string();
           },
-          clock) {
+          clock),
+      counters_(supervisor_) {
   next_heartbeat_ = clock.now();
 }
 
@@ -123,6 +125,7 @@ void Broker::tend() {
   const TimePoint now = clock_.now();
   if (now >= next_heartbeat_) {
     supervisor_.notify(wire::broker_to_supervisor::Heartbeat{});
+    if (serving_) counters_.hold(core_->counters(), lost_records());
     next_heartbeat_ = now + kHeartbeatEvery;
   }
   if (!active_up_ || worker_.up()) {
@@ -171,6 +174,7 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   core.alignment = config_.alignment;
   core.set_lanes(config_.lanes, std::thread::hardware_concurrency());
   epoch_ = message.epoch;
+  counters_.set_epoch(epoch_);
   open_trace();
   auto made = BrokerCore::make(core, config_.policy, clock_, registry_, trace_.get());
   if (!made) return made.error();
@@ -214,6 +218,11 @@ void Broker::configure_log() const {
 Status Broker::on(const to_broker::Held& message, std::vector<Descriptor> fds) {
   if (core_ == nullptr || serving_) {
     return Error{ErrorCode::invalid_argument, "what is held comes between start and its end"};
+  }
+  if (message.key == BrokerCounters::kKey) {
+    const auto before = counters_.restore(std::as_bytes(std::span(message.note)));
+    before ? core_->go_on_from(before.value()) : log_error(before.error().message);
+    return {};
   }
   const bool sessions = message.key.rfind("s/", 0) == 0 || message.key.rfind("p/", 0) == 0;
   if (sessions) {
@@ -262,6 +271,7 @@ Status Broker::on(const to_broker::WorkerDown& message, const std::vector<Descri
   if (found == workers_.end()) return {};
   registry_.standbys().died(message.pid, message.status);
   const bool active = found->second.role == wire::WorkerRole::active;
+  if (!stopping_) counters_.worker_died(found->second.role);
   workers_.erase(found);
   if (!active || core_ == nullptr) return {};
   log_warning("the active worker " + std::to_string(message.pid) + " died");
@@ -284,6 +294,8 @@ Status Broker::on(const to_broker::Stop& message, const std::vector<Descriptor>&
 
 Status Broker::on(const to_broker::PolicyNews& message, std::vector<Descriptor> fds) {
   if (core_ == nullptr) return Error{ErrorCode::invalid_argument, "nothing was started"};
+  // News of a process that is there follow upon a start, all others upon an end.
+  if (fds.empty() && policy_.facts() && policy_.facts()->pid) counters_.policy_died();
   policy_.on(message, std::move(fds));
   return {};
 }
@@ -348,6 +360,7 @@ wire::StatusReply Broker::status(bool with_ended) {
                               .used = journal_->recovery_used()};
   }
   for (const auto& [pid, worker] : workers_) reply.service.workers.push_back(facts_of(worker));
+  reply.service.counters = counters_.counts(lost_records());
   reply.service.jobs = registry_.progress().facts(reply.core.ended);
   return reply;
 }

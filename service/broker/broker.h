@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "service/broker/broker_core.h"
+#include "service/broker/broker_counters.h"
 #include "service/broker/broker_policy.h"
 #include "service/broker/gateway.h"
 #include "service/broker/job_registry.h"
@@ -62,6 +63,7 @@ class Broker {
   void open_trace();
   void finish_stop();
   void end(Status result);
+  uint64_t lost_records() const { return trace_ == nullptr ? 0 : trace_->lost(); }
 
   wire::StatusReply status(bool with_ended);
   wire::WorkerFacts facts_of(const wire::supervisor_to_broker::WorkerUp& worker);
@@ -85,6 +87,7 @@ class Broker {
   uint64_t epoch_ = 0;
   std::unique_ptr<TraceLog> trace_;  // none: not asked for, or the file is none
   BrokerPolicy policy_;
+  BrokerCounters counters_;
   // What trace_ is for, if it is not for --trace.
   struct Recording {
     SessionId session;

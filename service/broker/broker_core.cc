@@ -22,6 +22,7 @@ Result<std::unique_ptr<BrokerCore>> BrokerCore::make(const lanes::SchedulerConfi
 Status BrokerCore::begin() {
   auto policy = policies::make_policy(policy_);
   if (!policy) return policy.error();
+  if (loop_ != nullptr) keep_counts();
   loop_ = std::make_unique<lanes::CoreLoop>(
       std::make_unique<lanes::Scheduler>(config_, std::move(policy).value()), clock_, *this,
       lanes::CoreLoop::Timer::cranked);
@@ -30,6 +31,21 @@ Status BrokerCore::begin() {
     loop_->observe(observer_);
   }
   return {};
+}
+
+void BrokerCore::keep_counts() {
+  const lanes::Snapshot before = snapshot();
+  counted_before_ = before.counters;
+  times_before_.clear();
+  for (const lanes::JobStatus& job : before.jobs) {
+    if (job.last_iteration) times_before_[job.id] = {job.first_iteration, job.last_iteration};
+  }
+}
+
+lanes::Counters BrokerCore::counters() {
+  lanes::Counters all = counted_before_;
+  all += loop_->read([](const lanes::Scheduler& core) { return core.counters(); });
+  return all;
 }
 
 void BrokerCore::restart(lanes::WorkerReport report) {
@@ -117,6 +133,14 @@ Status BrokerCore::set_pool(Bytes wanted) {
 
 lanes::Snapshot BrokerCore::snapshot() {
   lanes::Snapshot now = loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); });
+  lanes::Counters all = counted_before_;
+  now.counters = all += now.counters;
+  for (lanes::JobStatus& job : now.jobs) {
+    const auto before = times_before_.find(job.id);
+    if (before == times_before_.end()) continue;
+    job.first_iteration = before->second.first;
+    if (!job.last_iteration) job.last_iteration = before->second.last;
+  }
   // Without a worker the scheduler does not hear of it; the next one begins with it.
   if (!running_ && config_.wanted_capacity > Bytes()) now.wanted_capacity = config_.wanted_capacity;
   return now;

@@ -4,7 +4,9 @@
 // thread.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -64,6 +66,9 @@ class BrokerCore final : public lanes::ActionSink {
   // invalid_argument above the size with which the pool was made. The pool stays then.
   Status set_pool(Bytes wanted);
   lanes::Snapshot snapshot();
+  // Of all schedulers, and of what went before them.
+  lanes::Counters counters();
+  void go_on_from(const lanes::Counters& counters) { counted_before_ += counters; }
 
   TimePoint next_wakeup();
   void fire_due();
@@ -88,6 +93,7 @@ class BrokerCore final : public lanes::ActionSink {
         observer_(observer) {}
 
   Status begin();
+  void keep_counts();
 
   lanes::SchedulerConfig config_;
   std::string policy_;
@@ -99,6 +105,13 @@ class BrokerCore final : public lanes::ActionSink {
   bool has_adviser_ = false;
   std::set<JobId> told_of_;  // whom the adviser knows, over all schedulers
   bool running_ = false;
+  // Of the schedulers before this one.
+  lanes::Counters counted_before_;
+  struct Times {
+    std::optional<TimePoint> first;
+    std::optional<TimePoint> last;
+  };
+  std::map<JobId, Times> times_before_;  // of iterations of jobs that were there then
 };
 
 }  // namespace laneway::service

@@ -51,6 +51,7 @@ Status Broker::end_record() {
   core_->set_observer(nullptr);
   registry_.set_trace(nullptr);
   const bool whole = trace_->ended();
+  counters_.lost(trace_->lost());
   const std::string file = recording_->file;
   trace_.reset();
   recording_.reset();

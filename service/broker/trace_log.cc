@@ -45,6 +45,7 @@ void TraceLog::handled(TimePoint now, std::span<const lanes::Event> events,
 }
 
 void TraceLog::saw(const wire::from_worker::Iterations& message) {
+  lost_iterations_ += message.lost;
   if (message.lost > 0) note(trace::Lost{.records = 0, .iterations = message.lost});
   const TimePoint now = clock_.now();
   for (const wire::IterationNote& one : message.notes) {

@@ -34,6 +34,9 @@ class TraceLog final : public SchedulersObserver {
   // It was asked to end: all is written now. False when not all of it could be.
   bool ended();
 
+  // Records, and iterations that the worker could not report, that are missing in it.
+  uint64_t lost() const { return lost_iterations_ + writer_->lost(); }
+
   TimePoint next_flush() const { return writer_->next_flush(); }
   void flush_if_due() { writer_->flush_if_due(clock_.now()); }
 
@@ -45,6 +48,7 @@ class TraceLog final : public SchedulersObserver {
 
   const std::unique_ptr<TraceWriter> writer_;
   const Clock& clock_;
+  uint64_t lost_iterations_ = 0;
 };
 
 }  // namespace laneway::service

@@ -88,6 +88,16 @@ Json waiting_json(const lanes::JobStatus& job, TimePoint now) {
   return std::max(seconds_of(now - *job.waiting_since), 0.0);
 }
 
+Json since_json(const std::optional<TimePoint>& then, TimePoint now) {
+  if (!then) return nullptr;
+  return std::max(seconds_of(now - *then), 0.0);
+}
+
+// What the core knows of its iterations is from its last turn.
+bool is_running(const lanes::JobStatus& job) {
+  return job.state == lanes::JobState::running || job.state == lanes::JobState::paused;
+}
+
 // `wait`: until there is likely to be room.
 Json job_line(const lanes::JobStatus& job, const JobFacts& facts, std::optional<Duration> wait,
               TimePoint now) {
@@ -119,7 +129,10 @@ Json job_line(const lanes::JobStatus& job, const JobFacts& facts, std::optional<
           {"deadline_left_s", deadline_left_json(job, now)},
           {"deadline_missed_by_s", late_json(job)},
           {"waiting_s", waiting_json(job, now)},
-          {"client_torch", text_or_null(facts.client_torch)}};
+          {"client_torch", text_or_null(facts.client_torch)},
+          {"since_first_iteration_s", since_json(job.first_iteration, now)},
+          {"since_last_iteration_s",
+           is_running(job) ? Json(nullptr) : since_json(job.last_iteration, now)}};
 }
 
 int64_t claimed(const lanes::Snapshot& snapshot, memory::ClaimClass claim_class) {
@@ -204,6 +217,42 @@ Json policy_process_json(const std::optional<wire::PolicyProcessFacts>& process)
           {"reason", text_or_null(process->reason)}};
 }
 
+Json tiers_json(const lanes::TierCounts& counts) {
+  return {{"store", counts.store}, {"spill", counts.spill}};
+}
+
+Json deaths_json(const std::optional<wire::ServiceCounters>& counts) {
+  if (!counts) return nullptr;
+  return {{"active", counts->active_deaths},
+          {"standby", counts->standby_deaths},
+          {"policy", counts->policy_deaths},
+          {"broker", counts->broker_deaths}};
+}
+
+// Refusals of codes that there were.
+Json refusals_json(const lanes::Counters& counts) {
+  Json codes = Json::object();
+  for (size_t i = 0; i < counts.refusals.size(); ++i) {
+    if (counts.refusals[i] == 0) continue;
+    codes[lanes::reason_code_name(static_cast<lanes::ReasonCode>(i))] = counts.refusals[i];
+  }
+  return codes;
+}
+
+Json counters_json(const ServiceFacts& service, const lanes::Counters& counts) {
+  return {
+      {"turns", counts.turns},
+      {"evictions", tiers_json(counts.evictions)},
+      {"returns", tiers_json(counts.returns)},
+      {"moved_bytes",
+       {{"out", counts.moved_out.count()},
+        {"in", counts.moved_in.count()},
+        {"inside", counts.moved_inside.count()}}},
+      {"refusals", refusals_json(counts)},
+      {"deaths", deaths_json(service.counters)},
+      {"lost_records", service.counters ? Json(service.counters->lost_records) : Json(nullptr)}};
+}
+
 Json lane_limit_json(const lanes::Snapshot& snapshot) {
   if (!snapshot.lane_limit) return nullptr;
   return {{"lanes", *snapshot.lane_limit}, {"trial", snapshot.lane_trial}};
@@ -256,7 +305,8 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
                        {"lanes", std::move(lanes_list)},
                        {"lane_limit", lane_limit_json(snapshot)},
                        {"jobs", jobs_json(service, snapshot)},
-                       {"map", map_json(snapshot)}};
+                       {"map", map_json(snapshot)},
+                       {"counters", counters_json(service, snapshot.counters)}};
   return status.dump();
 }
 

@@ -52,6 +52,7 @@ void TraceWriter::note(TimePoint now, const wire::trace::Record& record) {
   // would stand.
   if (lost_ > 0 || !put(record, room_)) {
     ++lost_;
+    ++lost_in_all_;
     lost_ns_ = now.ns();
   }
   flush_at_ = std::min(flush_at_, now + limits::kLongestTraceDelay);

@@ -38,6 +38,8 @@ class TraceWriter {
   void flush();
   // It is written no further.
   bool stopped() const { return stopped_; }
+  // Records for which there was no room, since it was opened.
+  uint64_t lost() const { return lost_in_all_; }
 
  private:
   TraceWriter(std::string path, Descriptor file, uint64_t size, size_t room)
@@ -52,7 +54,8 @@ class TraceWriter {
   const size_t room_;
   std::vector<std::byte> waiting_;
   TimePoint flush_at_ = TimePoint::never();
-  uint64_t lost_ = 0;
+  uint64_t lost_ = 0;  // since the last count of them was written
+  uint64_t lost_in_all_ = 0;
   int64_t lost_ns_ = 0;  // when the last one was
   bool stopped_ = false;
 };

@@ -1,5 +1,6 @@
 // Messages between the service's own processes as bytes and back.
 #include "service/wire/codec_templates.h"
+#include "service/wire/held_counters.h"
 #include "service/wire/held_jobs.h"
 #include "service/wire/held_session.h"
 #include "service/wire/standby_messages.h"
@@ -67,6 +68,7 @@ LW_MESSAGE(held::Graph);
 LW_MESSAGE(held::Link);
 LW_MESSAGE(held::Segment);
 LW_MESSAGE(held::LastJob);
+LW_MESSAGE(held::Counters);
 LW_MESSAGE(held::Session);
 LW_MESSAGE(held::SessionIds);
 

@@ -43,7 +43,7 @@ inline constexpr uint8_t kEnumeratorCount<WorkerState> = 3;
 template <>
 inline constexpr uint8_t kEnumeratorCount<IterationOutcome> = 6;
 template <>
-inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = 21;
+inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = lanes::kReasonCodeCount;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::TurnEnd> = 4;
 template <>
@@ -62,7 +62,7 @@ template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::PieceKind> = 3;
 
 static_assert(static_cast<int>(ErrorCode::busy) == 13);
-static_assert(static_cast<int>(lanes::ReasonCode::no_way_back) == 20);
+static_assert(static_cast<size_t>(lanes::ReasonCode::no_way_back) == lanes::kReasonCodeCount - 1);
 static_assert(static_cast<int>(lanes::TurnEnd::failed) == 3);
 static_assert(static_cast<int>(lanes::Tier::spill) == 2);
 static_assert(static_cast<int>(lanes::ImageState::away) == lanes::kImageStateCount - 1);

@@ -16,7 +16,7 @@
 namespace laneway::wire {
 
 // The largest struct that fields() has a row for.
-inline constexpr size_t kMostFields = 24;
+inline constexpr size_t kMostFields = 26;
 
 // A struct without constructors, private members and virtual functions.
 template <class T>
@@ -82,6 +82,8 @@ constexpr auto fields(T& value) {
   LW_FIELDS(22, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v)
   LW_FIELDS(23, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w)
   LW_FIELDS(24, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x)
+  LW_FIELDS(25, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y)
+  LW_FIELDS(26, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z)
 #undef LW_FIELDS
 }
 

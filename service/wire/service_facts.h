@@ -46,6 +46,15 @@ struct PolicyProcessFacts {
   std::string reason{};  // why the last one ended, or why there is none; empty: there is none
 };
 
+// What a broker counts beside its cores; it survives the broker, up to the last few seconds.
+struct ServiceCounters {
+  uint64_t active_deaths = 0;  // of workers, by their role
+  uint64_t standby_deaths = 0;
+  uint64_t policy_deaths = 0;  // of processes of policies from outside the tree
+  uint64_t broker_deaths = 0;
+  uint64_t lost_records = 0;  // of traces, iterations that were not reported among them
+};
+
 struct ServiceFacts {
   int64_t pid = 0;
   std::string version;
@@ -59,6 +68,8 @@ struct ServiceFacts {
   std::optional<RecoveryFacts> recovery{};
   std::vector<WorkerFacts> workers{};
   std::vector<JobFacts> jobs{};  // ascending by job
+  // None: nothing of the kind can die, or be lost, and leave a service.
+  std::optional<ServiceCounters> counters{};
 };
 
 }  // namespace laneway::wire

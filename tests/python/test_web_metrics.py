@@ -49,6 +49,31 @@ def test_what_is_unknown_has_no_sample():
     assert not names & {f"laneway_job_{name}" for name in unknown}
 
 
+def test_what_the_service_counts_is_there_and_what_it_does_not_is_not():
+    status = web_stand_in.status(1)
+    assert "laneway_turns_total" not in {s.name for s in samples(exposition(status))}
+    tiers = {"store": 3, "spill": 0}
+    status["counters"] = {
+        "turns": 17,
+        "evictions": tiers,
+        "returns": tiers,
+        "moved_bytes": {"out": 64, "in": 128, "inside": 0},
+        "refusals": {"larger_than_pool": 2},
+        "deaths": {"active": 1, "standby": 0, "policy": 0, "broker": 0},
+        "lost_records": None,
+    }
+    text = exposition(status)
+    found = {(s.name, *s.labels.values()): s.value for s in samples(text)}
+    assert found["laneway_turns_total",] == 17
+    assert found["laneway_evictions_total", "store"] == 3
+    assert found["laneway_moved_bytes_total", "in"] == 128
+    assert found["laneway_refusals_total", "larger_than_pool"] == 2
+    assert found["laneway_process_deaths_total", "active"] == 1
+    assert ("laneway_trace_lost_records_total",) not in found
+    status["counters"]["lost_records"] = 5
+    assert b"laneway_trace_lost_records_total 5" in exposition(status)
+
+
 def test_a_job_of_any_name_keeps_it():
     status = web_stand_in.status(4)
     names = ['a "b"', "c\nd", "\\n", "<b>&" + "n" * 250]

@@ -9,6 +9,7 @@ from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from laneway.web import metrics_counters
 from laneway.web.changes import Document
 from laneway.web.streams import Streams
 from laneway.web.watch import Look
@@ -38,6 +39,7 @@ class Collector:
         if status is not None:
             yield from _of_service(status)
             yield from _of_pool(status)
+            yield from metrics_counters.families(status)
             yield from _of_jobs(status["jobs"])
 
 

@@ -127,6 +127,44 @@ TEST_F(BrokerLoop, JobsThatAreOverAreShownToThoseWhoAskForThem) {
   EXPECT_TRUE(living.service.jobs.empty());
 }
 
+TEST_F(BrokerLoop, WhatWasCountedOutlivesWorkersAndBrokers) {
+  join();
+  send_descriptor_message(2);
+  ask(job("digits"), 2);
+  wire::CreateJob large = job("large");
+  large.spec.slots = {{"weight", SlotKind::parameter, 640'000}};
+  send_descriptor_message(3);
+  ask(large, 3);
+  const auto counted = [this](uint64_t number) {
+    return std::get<wire::StatusReply>(ask(wire::ServiceStatus{}, number));
+  };
+  const auto refused = [](const wire::StatusReply& status) {
+    const auto code = static_cast<size_t>(lanes::ReasonCode::larger_than_pool);
+    return status.core.counters.refusals.at(code);
+  };
+  EXPECT_EQ(refused(counted(4)), 1u);
+  worker_.restart();
+  wire::supervisor_to_broker::WorkerDown down;
+  down.pid = 77;
+  tell(down, {});
+  connect_worker();
+  crank_until([&] { return counted(5).core.worker_up; });
+  wire::StatusReply status = counted(6);
+  EXPECT_EQ(refused(status), 1u) << "by the core before";
+  ASSERT_TRUE(status.service.counters);
+  EXPECT_EQ(status.service.counters->active_deaths, 1u);
+  EXPECT_EQ(status.service.counters->broker_deaths, 0u);
+  crank_until([&] {
+    return std::any_of(held_.begin(), held_.end(),
+                       [](const Entry& entry) { return entry.key == BrokerCounters::kKey; });
+  });
+  start();
+  status = counted(7);
+  EXPECT_EQ(refused(status), 1u) << "by a core of the broker before";
+  EXPECT_EQ(status.service.counters->active_deaths, 1u);
+  EXPECT_EQ(status.service.counters->broker_deaths, 1u);
+}
+
 TEST_F(BrokerLoop, ThePoolKeepsItsNewSizeUnderAnotherBroker) {
   join();
   EXPECT_THAT(std::get<wire::Failure>(ask(wire::SetPool{.bytes = 64'001}, 2)).message,

@@ -164,6 +164,25 @@ TEST_F(StatusTest, SaysSinceWhenAndBehindWhomAJobWaits) {
   EXPECT_EQ(jobs[1]["reason"]["numbers"]["lane"], 1);
   EXPECT_EQ(jobs[1]["reason"]["numbers"]["behind_job"], 1);
   EXPECT_EQ(jobs[1]["waiting_s"], 5.0);
+  snapshot.jobs[1].first_iteration = TimePoint(seconds(5).ns());
+  for (lanes::JobStatus& job : snapshot.jobs) job.last_iteration = TimePoint(seconds(7).ns());
+  const json ran = json::parse(status_json(facts_, snapshot))["jobs"];
+  EXPECT_EQ(ran[0]["since_first_iteration_s"], nullptr) << "not known";
+  EXPECT_EQ(ran[0]["since_last_iteration_s"], nullptr) << "its turn is open";
+  EXPECT_EQ(ran[1]["since_first_iteration_s"], 4.0);
+  EXPECT_EQ(ran[1]["since_last_iteration_s"], 2.0);
+}
+
+TEST_F(StatusTest, SaysWhatWasCounted) {
+  offer(1, 64'000, 640);
+  EXPECT_EQ(document()["counters"],
+            json::parse(R"({"turns": 0, "evictions": {"store": 0, "spill": 0},
+      "returns": {"store": 0, "spill": 0}, "moved_bytes": {"out": 0, "in": 0, "inside": 0},
+      "refusals": {"larger_than_pool": 1}, "deaths": null, "lost_records": null})"));
+  facts_.counters = {.active_deaths = 2, .broker_deaths = 1, .lost_records = 7};
+  EXPECT_EQ(document()["counters"]["deaths"],
+            json::parse(R"({"active": 2, "standby": 0, "policy": 0, "broker": 1})"));
+  EXPECT_EQ(document()["counters"]["lost_records"], 7);
 }
 
 TEST_F(StatusTest, TheLineOfOneJobIsThatOfTheDocument) {

@@ -6,6 +6,7 @@
 
 #include "service/wire/client_messages.h"
 #include "service/wire/client_replies.h"
+#include "service/wire/held_counters.h"
 #include "service/wire/held_jobs.h"
 #include "service/wire/held_session.h"
 #include "service/wire/standby_messages.h"
@@ -36,7 +37,7 @@ void for_each_message(const Visit& visit) {
   family(FamilyOf<wire::worker_to_supervisor::Any>());
   family(FamilyOf<std::variant<wire::held::Session, wire::held::SessionIds>>());
   family(FamilyOf<std::variant<wire::held::Job, wire::held::Graph, wire::held::Link,
-                               wire::held::Segment, wire::held::LastJob>>());
+                               wire::held::Segment, wire::held::LastJob, wire::held::Counters>>());
 }
 
 }  // namespace laneway::testing
