@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "base/log_file.h"
 #include "base/printable.h"
 
 namespace laneway {
@@ -26,6 +27,12 @@ std::shared_ptr<spdlog::logger>& current() {
     return made;
   }();
   return logger;
+}
+
+// Empty: standard error. Set before there are other threads, and read by the one that set it.
+std::string& current_file() {
+  static std::string path;
+  return path;
 }
 
 std::shared_ptr<spdlog::logger> logger() { return std::atomic_load(&current()); }
@@ -68,11 +75,18 @@ Status set_log_file(const std::string& path) {
     auto made = make_logger(std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
     made->set_level(logger()->level());
     std::atomic_store(&current(), std::move(made));
+    current_file() = path;
     return {};
   } catch (const spdlog::spdlog_ex& error) {
     return Error{ErrorCode::invalid_argument,
                  "log file '" + path + "' cannot be opened: " + error.what()};
   }
+}
+
+Status reopen_log_file() {
+  if (current_file().empty()) return {};
+  const std::string path = current_file();
+  return set_log_file(path);
 }
 
 void log_debug(const std::string& line) { logger()->debug("{}", escaped(line)); }

@@ -14,6 +14,7 @@
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/log_file.h"
 #include "base/version.h"
 #include "policies/registry.h"
 #include "service/broker/user_names.h"
@@ -297,6 +298,11 @@ Status Broker::on(const to_broker::PolicyNews& message, std::vector<Descriptor> 
   // News of a process that is there follow upon a start, all others upon an end.
   if (fds.empty() && policy_.facts() && policy_.facts()->pid) counters_.policy_died();
   policy_.on(message, std::move(fds));
+  return {};
+}
+
+Status Broker::on(const to_broker::ReopenLog& /*message*/, const std::vector<Descriptor>& /*fds*/) {
+  if (Status opened = reopen_log_file(); !opened) log_error(opened.error().message);
   return {};
 }
 

@@ -55,6 +55,8 @@ class Broker {
             const std::vector<Descriptor>& fds);
   Status on(const wire::supervisor_to_broker::Stop& message, const std::vector<Descriptor>& fds);
   Status on(const wire::supervisor_to_broker::PolicyNews& message, std::vector<Descriptor> fds);
+  Status on(const wire::supervisor_to_broker::ReopenLog& message,
+            const std::vector<Descriptor>& fds);
   void wait(Duration most);
   void tend();
   void configure_log() const;

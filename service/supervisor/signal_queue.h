@@ -1,5 +1,5 @@
 // SignalQueue: signals as something to poll for instead of an interruption. The ones that end a
-// service and the one for children that ended are blocked as long as the object lives
+// service, SIGHUP, and the one for children that ended are blocked as long as the object lives
 // (children get them unblocked, child_process.h); SIGPIPE is ignored. One per process, made before
 // there are other threads.
 #pragma once

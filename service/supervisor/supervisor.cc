@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/log_file.h"
 #include "policies/registry.h"
 #include "service/supervisor/exit_codes.h"
 
@@ -63,6 +64,10 @@ void Supervisor::wait(TimePoint now) {
 void Supervisor::on_signals(TimePoint now) {
   for (const int number : signals_.take()) {
     if (number == SIGCHLD) continue;
+    if (number == SIGHUP) {
+      reopen_log();
+      continue;
+    }
     if (phase_ == Phase::running) {
       stop(now, kExitDone, "signal " + std::to_string(number));
     } else if (number == SIGINT) {
@@ -77,6 +82,13 @@ void Supervisor::on_signals(TimePoint now) {
   workers_.reap(now);
   follow_broker(now);  // one that ends with its broker is not at fault
   policy_.reap(now);
+}
+
+void Supervisor::reopen_log() {
+  const Status opened = reopen_log_file();
+  opened ? log_info("signal " + std::to_string(SIGHUP) + ": the log goes on here")
+         : log_error(opened.error().message + "; the log stays where it was");
+  broker_.notify(wire::supervisor_to_broker::ReopenLog{});
 }
 
 bool Supervisor::tend(TimePoint now) {

@@ -40,6 +40,8 @@ class Supervisor {
   // `now`; a process that was stopped, with the service or alone, makes all bounds later first.
   TimePoint punctual(TimePoint now);
   void on_signals(TimePoint now);
+  // Its file may have been moved away; the broker writes into it too.
+  void reopen_log();
   // What is due in this phase. False: all is over.
   bool tend(TimePoint now);
   void tend_running(TimePoint now);

@@ -16,6 +16,7 @@ LW_MESSAGE(supervisor_to_broker::WorkerUp);
 LW_MESSAGE(supervisor_to_broker::WorkerDown);
 LW_MESSAGE(supervisor_to_broker::Stop);
 LW_MESSAGE(supervisor_to_broker::PolicyNews);
+LW_MESSAGE(supervisor_to_broker::ReopenLog);
 LW_MESSAGE(broker_to_supervisor::Hold);
 LW_MESSAGE(broker_to_supervisor::Release);
 LW_MESSAGE(broker_to_supervisor::Heartbeat);

@@ -92,6 +92,11 @@ struct WorkerDown {  // it is dead and reaped: nothing of it writes any more
   friend bool operator==(const WorkerDown&, const WorkerDown&) = default;
 };
 
+struct ReopenLog {  // the file may have been moved away
+  static constexpr MessageType kType{.number = 308, .name = "supervisor_to_broker::ReopenLog"};
+  friend bool operator==(const ReopenLog&, const ReopenLog&) = default;
+};
+
 struct Stop {  // end all jobs, tell the clients -> Stopped
   static constexpr MessageType kType{
       .number = 306, .version = 2, .name = "supervisor_to_broker::Stop"};
@@ -107,7 +112,7 @@ struct PolicyNews {
   friend bool operator==(const PolicyNews&, const PolicyNews&) = default;
 };
 
-using Any = std::variant<Start, Held, HeldEnd, WorkerUp, WorkerDown, Stop, PolicyNews>;
+using Any = std::variant<Start, Held, HeldEnd, WorkerUp, WorkerDown, Stop, PolicyNews, ReopenLog>;
 
 }  // namespace laneway::wire::supervisor_to_broker
 

@@ -41,6 +41,11 @@ struct Cast {
   Actor standby;
 };
 
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 class DaemonSignal : public ::testing::TestWithParam<int> {};
 
 TEST_P(DaemonSignal, EndsTheJobsThenTheWorkersThenTheBrokerAndLeavesNothing) {
@@ -60,7 +65,25 @@ TEST_P(DaemonSignal, EndsTheJobsThenTheWorkersThenTheBrokerAndLeavesNothing) {
   EXPECT_EQ(stage.exit_code(), 0);
   EXPECT_THAT(stage.files(), ElementsAre());
 }
-INSTANTIATE_TEST_SUITE_P(All, DaemonSignal, ::testing::Values(SIGTERM, SIGINT, SIGHUP));
+INSTANTIATE_TEST_SUITE_P(All, DaemonSignal, ::testing::Values(SIGTERM, SIGINT));
+
+TEST(Daemon, OpensItsLogAnewAtSighupAndGoesOn) {
+  Stage stage;
+  const std::string log = stage.programs() + ".log";
+  stage.start({"--log-file", log});
+  Cast cast(stage);
+  std::filesystem::rename(log, log + ".1");
+  stage.daemon().kill(SIGHUP);
+  cast.broker.expect("reopen log");
+  EXPECT_THAT(text_of(log), HasSubstr("signal 1: the log goes on here"));
+  // A folder in its place: it says so where it wrote before, and goes on.
+  std::filesystem::rename(log, log + ".2");
+  std::filesystem::create_directory(log);
+  stage.daemon().kill(SIGHUP);
+  cast.broker.expect("reopen log");
+  EXPECT_THAT(text_of(log + ".2"), HasSubstr("cannot be opened"));
+  EXPECT_FALSE(cast.is_gone());
+}
 
 TEST(Daemon, EndsOnAClientsRequest) {
   Stage stage;

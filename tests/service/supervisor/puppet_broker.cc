@@ -60,6 +60,7 @@ class PuppetBroker final : public Puppet {
     }
     report(line + (news.reason.empty() ? "" : " after: " + news.reason));
   }
+  void on(const in::ReopenLog& /*again*/) { report("reopen log"); }
   // What is said up to the end of a line; waits for it.
   static std::string line_of(const service::Descriptor& socket) {
     std::string line;
