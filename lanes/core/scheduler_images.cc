@@ -75,10 +75,7 @@ void Scheduler::on(const CopyFailed& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
   if (job->state() == JobState::moving) return move_ended(*job, /*moved=*/false);
-  if (job->state() != JobState::evicting) {
-    ++core_.ignored_events;
-    return;
-  }
+  if (job->state() != JobState::evicting) return static_cast<void>(++core_.ignored_events);
   eviction_.failed(*job);
   save_ahead_.look_soon();
   rest(*job);
@@ -87,10 +84,7 @@ void Scheduler::on(const CopyFailed& event) {
 void Scheduler::on(const ImageSaved& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
-  if (!job->image.is_saved()) {
-    ++core_.ignored_events;
-    return;
-  }
+  if (!job->image.is_saved()) return static_cast<void>(++core_.ignored_events);
   if (event.whole) core_.counters.moved_out += job->view.persistent;
   save_ahead_.saved(*job, event.whole);
 }

@@ -66,6 +66,22 @@ void name_holders(Reason& reason, JobId job, const std::vector<JobId>& holders) 
   reason.holders = {largest[0], largest[1], largest[2], others};
 }
 
+// What of the pool is its image's: what stayed of one that is away, and where it lies.
+void add_pieces(const CoreState& core, JobId id, const Job& job, std::vector<PoolPiece>& taken) {
+  const auto add = [id, &taken](Bytes offset, Bytes size) {
+    taken.push_back({.kind = PieceKind::image,
+                     .offset = offset,
+                     .size = size,
+                     .job = id,
+                     .region = {},
+                     .lane = {}});
+  };
+  if (const ImagePrefix prefix = core.pool.prefix_of(id); prefix.exists()) {
+    add(prefix.offset, prefix.size);
+  }
+  if (job.view.lane.valid()) add(job.image_offset, core.pool.rounded(job.view.persistent));
+}
+
 }  // namespace
 
 Snapshot take_snapshot(const CoreState& core) {
@@ -99,21 +115,7 @@ Snapshot take_snapshot(const CoreState& core) {
     all.jobs.push_back(core.status_of(job));
     all.store.used += all.jobs.back().store_bytes;
     all.spill.used += all.jobs.back().spill_bytes;
-    if (const ImagePrefix prefix = core.pool.prefix_of(id); prefix.exists()) {
-      taken.push_back({.kind = PieceKind::image,
-                       .offset = prefix.offset,
-                       .size = prefix.size,
-                       .job = id,
-                       .region = {},
-                       .lane = {}});
-    }
-    if (!job.view.lane.valid()) continue;
-    taken.push_back({.kind = PieceKind::image,
-                     .offset = job.image_offset,
-                     .size = core.pool.rounded(job.view.persistent),
-                     .job = id,
-                     .region = {},
-                     .lane = {}});
+    add_pieces(core, id, job, taken);
   }
   all.ended.assign(core.ended.begin(), core.ended.end());
   for (const Lane& lane : core.lanes) {
