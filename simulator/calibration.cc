@@ -153,6 +153,14 @@ Status Calibration::apply(std::vector<SimJob>& jobs) const {
                        ", and measured were " + known +
                        ": measure that model too, or leave --calibration out"};
     }
+    if (job.iterations != UINT64_MAX &&
+        job.iterations > static_cast<uint64_t>(kLongestJob.ns() / found->second.ns())) {
+      return Error{ErrorCode::invalid_argument, "--calibration: job " + job.options.name +
+                                                    " then takes longer than 73 years: give it "
+                                                    "fewer iterations"};
+    }
+    // A client tells what its trace or, here, the machine has.
+    if (job.estimate == job.iteration) job.estimate = found->second;
     job.iteration = found->second;
   }
   return {};

@@ -16,7 +16,6 @@ constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kMegabyte = 1 << 20;
 // Of the traces that have none.
 constexpr Duration kIteration = milliseconds(100);
-constexpr Duration kLongest = Duration(INT64_MAX / 4);
 
 struct FormatRow {
   Format format;
@@ -47,7 +46,8 @@ void read_laneway(Row& row, Estimates estimates, SimJob& job) {
   job.options.weight = row.real("weight", 1);
   job.options.deadline = Duration(row.number("deadline_s", kSecond, 0, 0));
   job.options.job_class = row.job_class();
-  if (row.status() && job.iterations > static_cast<uint64_t>(kLongest.ns() / job.iteration.ns())) {
+  if (row.status() &&
+      job.iterations > static_cast<uint64_t>(kLongestJob.ns() / job.iteration.ns())) {
     row.fail("iterations", "the job takes longer than 73 years");
   }
 }
@@ -60,7 +60,7 @@ void read_length(Row& row, const char* gpus, Estimates estimates, std::optional<
     row.fail(gpus,
              "one device has one GPU: leave such jobs out, --where " + std::string(gpus) + "=1");
   }
-  if (length > kLongest) row.fail("duration", "the job takes longer than 73 years");
+  if (length > kLongestJob) row.fail("duration", "the job takes longer than 73 years");
   if (!row.status()) return;
   job.iterations = 1;
   job.iteration = Duration(1);

@@ -11,6 +11,9 @@
 
 namespace laneway::simulator {
 
+// Of a job that ends: what it takes alone.
+inline constexpr Duration kLongestJob = Duration(INT64_MAX / 4);
+
 struct SimJob {
   // As its client gives them; `total_iterations` is what it says, `iterations` what it does.
   JobOptions options = {};

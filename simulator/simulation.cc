@@ -31,17 +31,19 @@ SpeedRule speeds_among(const SpeedRule& rule, const std::vector<size_t>& numbers
   };
 }
 
+Result<JobTrace> generate_jobs(const Options& options) {
+  const std::string text = generated_trace(options.generate, options.seed);
+  if (!options.save_trace.empty()) {
+    if (Status status = write_file(options.save_trace, text); !status) return status.error();
+  }
+  return trace_of(Table::parse("the generated trace", text).value(), options.choice);
+}
+
 }  // namespace
 
 Result<JobTrace> read_jobs(const Options& options) {
-  if (options.generate > 0) {
-    const std::string text = generated_trace(options.generate, options.seed);
-    if (!options.save_trace.empty()) {
-      if (Status status = write_file(options.save_trace, text); !status) return status.error();
-    }
-    return trace_of(Table::parse("the generated trace", text).value(), options.choice);
-  }
-  auto trace = read_trace(options.trace, options.choice);
+  auto trace =
+      options.generate > 0 ? generate_jobs(options) : read_trace(options.trace, options.choice);
   if (trace && options.memory && !trace.value().has_memory) {
     return Error{ErrorCode::invalid_argument,
                  "--memory " + format_bytes(*options.memory) + ": " + options.trace +

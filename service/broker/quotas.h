@@ -2,7 +2,7 @@
 // is asked before anything is made. A share is taken with what is made and given back with it, so
 // nothing is counted twice or for ever. A part of everything is the operators' (the service's owner
 // and root) alone, so that they are let in whatever others hold. Which limits there are:
-// kQuotas and docs/operating.md. Not thread-safe.
+// Quotas::defaults and docs/operating.md. Not thread-safe.
 #pragma once
 
 #include <array>

@@ -88,20 +88,26 @@ class BoundedOutput : public cereal::OutputArchive<BoundedOutput, cereal::AllowE
   explicit BoundedOutput(std::vector<std::byte>& bytes)
       : cereal::OutputArchive<BoundedOutput, cereal::AllowEmptyClassElision>(this),
         bytes_(bytes),
+        begin_(bytes.size()),
         used_(bytes.size()) {}
   ~BoundedOutput() { bytes_.resize(used_); }
   BoundedOutput(const BoundedOutput&) = delete;
   BoundedOutput& operator=(const BoundedOutput&) = delete;
 
-  // To grow by each of many small fields costs more than the fields.
+  // To grow by each of many small fields costs more than the fields. What was there before may be
+  // much, and grows nothing. Of an empty list there may be no address.
   void put(const void* data, size_t size) {
-    if (bytes_.size() - used_ < size) bytes_.resize(std::max(2 * bytes_.size(), used_ + size + 64));
+    if (size == 0) return;
+    if (bytes_.size() - used_ < size) {
+      bytes_.resize(used_ + size + std::max<size_t>(used_ - begin_, 64));
+    }
     std::memcpy(bytes_.data() + used_, data, size);
     used_ += size;
   }
 
  private:
   std::vector<std::byte>& bytes_;
+  const size_t begin_;
   size_t used_;
 };
 

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "simulator/options.h"
@@ -48,6 +49,12 @@ SimJob job_of(const std::string& kind) {
   job.options.name = "j";
   job.kind = kind;
   return job;
+}
+
+std::vector<SimJob> trace_of_five() {
+  Options options;
+  options.generate = 5;
+  return read_jobs(options).value().jobs;
 }
 
 TEST(Calibration, EachJobGetsTheTimeOfItsModelAndPairsTheirSpeeds) {
@@ -112,6 +119,22 @@ TEST(Calibration, AJobOfAModelThatWasNotMeasuredIsNamed) {
               AllOf(HasSubstr("job j is of the model bert"), HasSubstr("cnn, gpt")));
   jobs = {job_of("")};
   EXPECT_THAT(found.value().apply(jobs).error().message, HasSubstr("job j has no model_name"));
+}
+
+TEST(Calibration, GeneratedJobsGetItsTimesOrAreRefusedToo) {
+  auto found = calibration_of("c.json", file_with(kMeasured), kHere);
+  ASSERT_TRUE(found);
+  Options options;
+  options.generate = 5;
+  options.calibration = std::move(found).value();
+  EXPECT_THAT(read_jobs(options).error().message, HasSubstr("measured were cnn, gpt"));
+  options.calibration->iterations.clear();
+  for (const SimJob& job : trace_of_five()) {
+    options.calibration->iterations.emplace(job.kind, milliseconds(7));
+  }
+  const auto jobs = read_jobs(options);
+  ASSERT_TRUE(jobs) << jobs.error().message;
+  for (const SimJob& job : jobs.value().jobs) EXPECT_EQ(job.iteration, milliseconds(7));
 }
 
 TEST(Calibration, WhatItSaysMayNotBeSaidAgain) {

@@ -1,8 +1,9 @@
 // CrashNotes: while it lives, a thread of a lane that receives a signal of a crash (SIGSEGV,
 // SIGBUS, SIGFPE, SIGILL, SIGABRT) notes the signal in the journal (LaneNotes) before the process
 // dies of it, as it would without: with the same status, core dump, and handlers that were there
-// before. So does one in which a library calls exit() (OpenMP does where it gets no thread); the
-// process then ends at once with that code. The threads of a lane's OpenMP team count as the
+// before. So does one in which a library calls exit() (OpenMP does where it gets no thread): the
+// process then ends with that code, before what was made earlier than the notes is destroyed. What
+// libraries made later goes first, while other lanes still run. The threads of a lane's OpenMP team count as the
 // lane's. Other threads, and signals that another process sent, note nothing.
 #pragma once
 

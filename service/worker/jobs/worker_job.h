@@ -137,7 +137,9 @@ struct WorkerJob {
   void change_image(const Step& step) LW_REQUIRES(kBookkeeping) {
     step(life);
     clean = life.clean;
-    if (phase != Phase::ended) phase = life.is_usable() ? Phase::placed : Phase::waiting;
+    // Written only by a step that changes it: who has set `running` reads it without the mutex.
+    const Phase next = life.is_usable() ? Phase::placed : Phase::waiting;
+    if (phase != Phase::ended && phase != next) phase = next;
   }
   // Writes down what `step` will make of it; to be called before anybody is told or may rely on it.
   template <class Step>

@@ -58,7 +58,7 @@ Status GraphRoom::check_memory(uint32_t user, Bytes length) {
 }
 
 void GraphRoom::note(uint32_t user, const KnownGraphHandle& graph) {
-  if (graph == nullptr) return;
+  if (graph == nullptr || limits_.resolved == Bytes()) return;
   const bool known = std::any_of(noted_.begin(), noted_.end(), [&](const Noted& one) {
     return one.user == user && one.graph.lock() == graph;
   });

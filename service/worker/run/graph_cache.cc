@@ -61,8 +61,12 @@ KnownGraphHandle GraphCache::State::use(const std::shared_ptr<State>& state,
     state->unused_bytes -= entry->graph->size();
     entry->is_unused = false;
   }
-  KnownGraphHandle first(entry->graph.get(),
-                         [state, entry](KnownGraph*) { state->released(entry); });
+  // Who watches a handle (weak_ptr) keeps what it has, which is no graph afterwards.
+  KnownGraphHandle first(entry->graph.get(), [in = state, its = entry](KnownGraph*) mutable {
+    const std::shared_ptr<State> of = std::move(in);
+    const EntryHandle last = std::move(its);
+    of->released(last);
+  });
   entry->use = first;
   return first;
 }
@@ -72,7 +76,7 @@ void GraphCache::State::released(const EntryHandle& entry) {
   const MutexLock lock(mutex);
   // A job may have got it meanwhile, and even released it.
   if (entry->is_unused || !entry->use.expired()) return;
-  entry->use.reset();  // its control block holds the entry
+  entry->use.reset();
   entry->is_unused = true;
   entry->unused_place = unused.insert(unused.end(), entry);
   unused_bytes += entry->graph->size();

@@ -1,6 +1,6 @@
 // MarkingRunner: a GraphRunner that marks on the arena's tape where each node begins, and where the
 // last one ends, so that the tape tells which node allocated and freed what. Put around a graph's
-// own runner while that is not known; later iterations go without it. Owns nothing.
+// own runner while that is not known of its plan, or may not hold any more. Owns nothing.
 #pragma once
 
 #include "lanes/run/forwarding_runner.h"
