@@ -38,6 +38,17 @@ BROKEN = {
     "wide": (LINEAR.replace("16, 3", "16, 4"), "the model gives FP32 [1, 4]"),
     "narrow": (LINEAR.replace("Linear(8,", "Linear(9,"), "must have same reduction dim"),
 }
+ROWLESS = """
+import torch
+class First(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(8, 3)
+    def forward(self, x):
+        return self.inner(x)[:1]
+def load():
+    return First()
+"""
 HANGS = "import threading\ndef load():\n    threading.Event().wait()"
 BIG = "import torch\ndef load():\n    return torch.nn.Linear(1000, 6000, bias=False)"
 BIG_TOML = TOML.replace("-1, 8", "1, 1000").replace("-1, 3", "1, 6000")
@@ -57,6 +68,10 @@ def models(tmp_path_factory):
         write_model(folder, name, code)
     write_model(folder, "hangs", HANGS, more="load_s = 0.5")
     write_model(folder, "open").chmod(0o777)
+    helper = write_model(folder, "helped") / "helper.py"
+    helper.touch()
+    helper.chmod(0o666)
+    write_model(folder, "rowless", ROWLESS, more="max_batch = 2")
     write_model(folder, "untold", toml="")
     write_model(folder, "unknown", more="colour = 1")
     return folder
@@ -88,6 +103,11 @@ def test_a_model_that_cannot_be_loaded_fails_alone(serve, name):
     assert answers(serve)
 
 
+def test_a_model_that_gives_no_row_for_each_row_is_in_no_batch(serve):
+    reply = serve.infer("rowless", [row(torch.randn(1, 8))])
+    assert reply.code == 409 and "output 'y' has 1 rows for 2 of the inputs" in reply.error
+
+
 def test_a_load_that_hangs_is_given_up(serve):
     reply = serve.infer("hangs", [row(torch.randn(1, 8))])
     assert reply.code == 409 and "within load_s = 0.5 s" in reply.error
@@ -96,7 +116,12 @@ def test_a_load_that_hangs_is_given_up(serve):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("open", "chmod go-w"), ("untold", "[[input]]"), ("unknown", "colour is no field")],
+    [
+        ("open", "chmod go-w"),
+        ("helped", "helper.py"),
+        ("untold", "[[input]]"),
+        ("unknown", "colour is no field"),
+    ],
 )
 def test_a_folder_that_is_not_fit_is_refused(serve, name, words):
     reply = serve.infer(name, [row(torch.randn(1, 8))])
@@ -128,6 +153,7 @@ ONE = [0.5] * 8
         ({"shape": [1, 8], "data": "12345678"}, "its data is a str"),
         ({"shape": [1, 8], "data": [[1, 2], 3]}, "nested unevenly"),
         ({"shape": [1, 8], "data": ["1"] * 8}, "'x' is FP32"),
+        ({"shape": [1, 8], "data": [1e39, *ONE[:7]]}, "beyond its range"),
         ({"shape": [1, 8], "data": ONE, "datatype": "FP64"}, "is FP64; the model takes FP32"),
         ({"shape": [1, 8], "data": ONE, "datatype": "BYTES"}, "datatype 'BYTES'"),
         ({"shape": [1, 8], "data": ONE, "name": "z"}, "there is no input 'z'"),
@@ -158,11 +184,51 @@ def test_a_wrong_body_is_answered_with_what_is_wrong(serve, body, words):
     assert reply.code == 400 and words in reply.error, reply.error
 
 
-@pytest.mark.parametrize("length", ["x", "-1", "99999999", "3"])
+@pytest.mark.parametrize("length", ["x", "-1", "99999999", "3", "\xb2", "1" * 5000])
 def test_a_wrong_length_of_the_json_before_bytes(serve, length):
     body, _ = binary(torch.randn(1, 8))
     path = "/v2/models/linear/infer"
     assert serve.ask("POST", path, body, inference_header_content_length=length).code == 400
+
+
+def test_outputs_are_objects_with_a_name(serve):
+    asked = {"inputs": [row(torch.randn(1, 8))], "outputs": ["y"]}
+    reply = serve.ask("POST", "/v2/models/linear/infer", asked)
+    assert reply.code == 400 and "no object with name" in reply.error
+
+
+def test_shapes_that_go_leave_no_batch_without_its_form(daemon, tmp_path):
+    """More shapes than stay; then two rows at once of the oldest that stayed, and of one that
+    went."""
+    folder = tmp_path / "models"
+    folder.mkdir(mode=0o755)
+    toml = TOML.replace("-1, 8", "-1, -1").replace("-1, 3", "-1, -1")
+    code = "import torch\ndef load():\n    return torch.nn.ReLU()"
+    write_model(folder, "any", code, toml, "max_batch = 2")
+    with Serve(folder, daemon.address, limits={"FORMS": 2}) as serve:
+        for width in (2, 3, 4, 5, 4, 3):
+            x = torch.randn(2, width)
+            reply = serve.infer("any", [row(x)])
+            assert reply.code == 200, reply.body
+            given = torch.tensor(reply.json()["outputs"][0]["data"]).reshape(2, width)
+            assert torch.equal(given, x.relu())
+            assert serve.infer("any", [row(x[:1])]).code == 200
+
+
+def test_a_scratch_folder_that_was_cleaned_is_filled_again(tmp_path):
+    folder, scratch = tmp_path / "models", tmp_path / "scratch"
+    folder.mkdir(mode=0o755)
+    write_model(folder, "linear")
+    with Lanewayd() as daemon, Serve(folder, daemon.address, scratch=scratch) as serve:
+        assert answers(serve)
+        images = list(scratch.rglob("image"))
+        for image in images:
+            image.unlink()
+        assert images
+        with daemon.connect() as service:
+            service.command("kill", "linear")
+        wait_until(lambda: serve.infer("linear", [row(torch.randn(1, 8))]).code == 200, "it")
+        assert answers(serve)
 
 
 def test_bytes_too_few_and_too_many(serve):

@@ -66,6 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
     torch.set_num_threads(arguments.threads)
     try:
         found = micro_benches.measure(makers, arguments.seconds, arguments.pool, _say)
+    except errors.Error as error:
+        print(f"laneway: {error}", file=sys.stderr)
+        return FAILED
+    try:
         write(pathlib.Path(arguments.file), found | {"threads": arguments.threads})
     except OSError as error:
         print(f"laneway: {arguments.file} cannot be written: {error}", file=sys.stderr)

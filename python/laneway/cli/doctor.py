@@ -211,10 +211,12 @@ def _machine_memory() -> tuple[int, int]:
     for group in _groups():
         try:
             most, used = ((group / f"memory.{name}").read_text() for name in ("max", "current"))
+            stat_ = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         except OSError:
             continue
-        if most.strip().isdigit():
-            total, free = min(total, int(most)), min(free, max(int(most) - int(used), 0))
+        if most.strip().isdigit():  # file cache can be taken back, as machine_memory.cc has it
+            left = int(most) - int(used) + int(stat_.get("inactive_file", 0))
+            total, free = min(total, int(most)), min(free, max(left, 0))
     return total, free
 
 

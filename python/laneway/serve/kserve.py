@@ -30,7 +30,8 @@ def parsed(spec: Spec, body: bytes, header_length: str | None) -> Request:
     """Raises Problem 400."""
     head, binary = body, memoryview(b"")
     if header_length is not None:
-        if not header_length.isdigit() or int(header_length[:12]) > len(body):
+        digits = header_length.isascii() and header_length.isdigit() and len(header_length) <= 12
+        if not digits or int(header_length) > len(body):
             raise Problem(
                 400,
                 f"Inference-Header-Content-Length is {header_length[:40]!r}, and the body has "
@@ -142,7 +143,9 @@ def _outputs(spec: Spec, given: dict[str, Any]) -> list[tuple[int, bool]]:
     if not isinstance(rows, list) or not rows:
         raise Problem(400, "outputs: give a list of objects with name, or leave it out for all")
     for row in rows:
-        name = row.get("name") if isinstance(row, dict) else row
+        if not isinstance(row, dict):
+            raise Problem(400, f"outputs: {str(row)[:200]!r} is no object with name")
+        name = row.get("name")
         if name not in names:
             raise Problem(
                 400, f"there is no output {str(name)[:200]!r}; the model has {', '.join(names)}"

@@ -17,7 +17,7 @@ QUEUE = 64  # requests of a model that wait, unless its model.toml says another 
 QUEUE_MOST = 4096
 DEADLINE_MS = 300_000.0  # of a request, its model's loading included, unless model.toml says it
 BATCH_MOST = 64  # rows; forms are 1, 2, 4, …, and a job holds 64 graphs
-FORMS = 8  # shapes of a model that stay captured; the one that was not used longest is dropped
+FORMS = 8  # shapes of a model that stay captured; the oldest is dropped
 
 LOADS = 4  # models that are imported and captured at once: each takes a core, and its weights twice
 LOAD_S = 120.0  # in which a model must be imported and captured, unless model.toml says it

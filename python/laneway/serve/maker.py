@@ -35,9 +35,11 @@ _F_SETSIG = 10  # of Linux; the module fcntl lacks it
 
 
 def make(wish: dict[str, Any]) -> None:
-    """`wish`: see making.Wish. Writes the answer: {"error": sentence}, or what Plan reads."""
+    """`wish`: made by making.Making. Writes the answer: {"error": sentence}, or what Plan reads."""
+    os.setsid()  # what a model starts ends with it
     _end_with_gateway()
     os.dup2(2, 1)  # a model's prints are not the gateway's
+    sys.dont_write_bytecode = True  # its folder stays as it was checked
     out = Path(wish["out"])
     try:
         answer = _made(wish, out)
@@ -50,12 +52,12 @@ def make(wish: dict[str, Any]) -> None:
 
 
 def _end_with_gateway() -> None:
-    """The kernel kills this process when the gateway is gone, whatever the model's code does then:
-    the gateway holds the other end of this pipe."""
+    """The kernel kills this process's group when the gateway is gone, whatever the model's code
+    does then: the gateway holds the other end of this pipe."""
     gateway = multiprocessing.parent_process()
     assert gateway is not None
     pipe = gateway.sentinel
-    fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, -os.getpid())
     fcntl.fcntl(pipe, _F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
     if select.select([pipe], [], [], 0)[0]:  # it was gone before
@@ -185,10 +187,12 @@ def _form(
         name = f"fixed-{number}-{index}"
         (out / name).write_bytes(tensor.contiguous().view(torch.uint8).numpy().tobytes())
         inputs.append(name)
-    return {"shapes": shapes, "graph": graph, "inputs": inputs, **_outputs(captured, wish)}
+    return {"shapes": shapes, "graph": graph, "inputs": inputs, **_outputs(captured, wish, shapes)}
 
 
-def _outputs(captured: CapturedJobGraph, wish: dict[str, Any]) -> dict[str, Any]:
+def _outputs(
+    captured: CapturedJobGraph, wish: dict[str, Any], shapes: list[list[int]]
+) -> dict[str, Any]:
     """All outputs of the graph, and for each of model.toml's which of them it is."""
     every = []
     for number in captured.graph.outputs:
@@ -212,6 +216,11 @@ def _outputs(captured: CapturedJobGraph, wish: dict[str, Any]) -> dict[str, Any]
             raise CaptureError(
                 f"model.toml says that output '{name}' is {datatype} {shape}; the model gives "
                 f"{has['datatype']} {has['shape']}"
+            )
+        if wish["batched"] and has["shape"][0] != shapes[0][0]:
+            raise CaptureError(
+                f"output '{name}' has {has['shape'][0]} rows for {shapes[0][0]} of the inputs",
+                remedy="give a row for each row, or leave max_batch out",
             )
     return {"every": every, "outputs": [mark.index for mark in chosen]}
 

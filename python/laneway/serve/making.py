@@ -6,7 +6,9 @@ import asyncio
 import dataclasses
 import json
 import multiprocessing
+import os
 import shutil
+import signal
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,11 @@ class Form:
     inputs: list[int | Path]
     every: list[tuple[str | None, Shape]]
     outputs: list[int]
+
+    def forget(self) -> None:
+        """Removes its files."""
+        for path in (self.graph, *(one for one in self.inputs if isinstance(one, Path))):
+            path.unlink(missing_ok=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +107,7 @@ class Making:
             "kernels": kernels,
             "digest": digest,
             "shapes": [[list(shape) for shape in form] for form in shapes],
+            "batched": facts.spec.batched(),
             "datatypes": [spec.datatype for spec in facts.spec.inputs],
             "outputs": [[o.name, o.datatype, list(o.shape)] for o in facts.spec.outputs],
         }
@@ -118,7 +126,12 @@ class Making:
         """Runs one to its end. Raises Problem when it leaves no answer."""
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        child = await asyncio.to_thread(_started, self._context, wish)
+        starting = asyncio.ensure_future(asyncio.to_thread(_started, self._context, wish))
+        try:
+            child = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(_end_when_started)
+            raise
         loop.add_reader(child.sentinel, ended.set)
         try:
             async with asyncio.timeout(facts.spec.load_s):
@@ -132,7 +145,7 @@ class Making:
         finally:
             loop.remove_reader(child.sentinel)
             if not ended.is_set():
-                child.kill()
+                _kill(child)
             await asyncio.to_thread(child.join)
             code = child.exitcode
             child.close()
@@ -147,6 +160,20 @@ def _started(context: Any, wish: dict[str, Any]) -> Any:
     child = context.Process(target=_make, args=(wish,), daemon=True)
     child.start()
     return child
+
+
+def _end_when_started(starting: asyncio.Future[Any]) -> None:
+    """Of a child that nobody waits for any more."""
+    if not starting.cancelled() and starting.exception() is None:
+        _kill(starting.result())
+
+
+def _kill(child: Any) -> None:
+    """It, and what its model started."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:  # it has no group of its own yet
+        child.kill()
 
 
 def _make(wish: dict[str, Any]) -> None:

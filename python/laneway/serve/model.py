@@ -33,10 +33,11 @@ class Model:
         self._waiting = Waiting()
         self._in_flight = 0
         self._plan: Plan | None = None
-        self._forms: dict[Shapes, Form] = {}  # that the newest used is last of
+        self._forms: dict[Shapes, Form] = {}  # the newest last
         self._job: NativeJob | None = None
         self._graphs: dict[Shapes, Graph] = {}
         self._preparing: asyncio.Task[None] | None = None
+        self._prepares: Shapes = ()  # the form that it was begun for
         self.failed: Problem | None = None  # why it is not loaded again by itself
         self._placing: Placing | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -86,6 +87,7 @@ class Model:
     def lose_job(self) -> None:
         """The service that had it is gone: the next request offers the job again."""
         self._job, self._graphs = None, {}
+        self._send_away()
         if self.state == "READY":
             self.state, self.why = "UNAVAILABLE", "the service was away: it is offered again"
 
@@ -206,7 +208,7 @@ class Model:
         if error is None and not iteration.gone:
             self._answer(iteration, graph, asks, rows)
         elif error is not None:
-            problem = self._told(error)
+            problem = self._told(error, iteration.job)
             for ask in asks:
                 _fail(ask, problem)
         self._pump()
@@ -223,11 +225,14 @@ class Model:
                 own = [(ask.rows, *s[1:]) for s in shapes] if self.spec.batched() else shapes
                 ask.answer.set_result((own, data))
 
-    def _told(self, error: BaseException) -> Problem:
-        """The answer for an error of the job, which is offered again where that may help."""
+    def _told(self, error: BaseException, job: NativeJob) -> Problem:
+        """The answer for an error of the job, which is offered again where that may help; one that
+        comes late is not the next job's."""
         if not isinstance(error, errors.Error):
             return Problem(409, f"'{self.facts.name}': {type(error).__name__}: {error}")
         problem = of_service(error, limits.RETRY_S)
+        if job is not self._job:
+            return problem
         if isinstance(error, errors.ServiceUnavailable):
             self._link.look_again()
             self._leave_job()
@@ -243,8 +248,14 @@ class Model:
 
     async def _end_job(self) -> None:
         job, self._job, self._graphs = self._job, None, {}
+        self._send_away()
         if job is not None:
             await asyncio.to_thread(job.close)
+
+    def _send_away(self) -> None:
+        """The job is gone: what waited for it would wait until somebody asks for a new one."""
+        for ask in self._waiting.take_all():
+            _fail(ask, Problem(503, "the model was taken from the service", limits.RETRY_S))
 
     async def _ready_for(self, shapes: Shapes) -> None:
         """Returns when the job has the forms for these shapes. Others may wait for the same; who
@@ -256,8 +267,13 @@ class Model:
             if self._preparing is None:
                 self._preparing = asyncio.ensure_future(self._prepare(shapes))
                 self._preparing.add_done_callback(self._prepared)
+                self._prepares = wanted
+            of_others = self._prepares != wanted
             try:
                 await asyncio.shield(self._preparing)
+            except Problem:
+                if not of_others or self._plan is None:
+                    raise  # else other shapes failed: these are tried for themselves
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
@@ -280,6 +296,16 @@ class Model:
 
     async def _prepare(self, shapes: Shapes) -> None:
         start = time.perf_counter_ns()
+        try:
+            await self._make_and_offer(shapes)
+        except OSError as error:  # somebody cleaned up
+            self._plan, self._forms = None, {}
+            await self._end_job()
+            why = f"'{self.facts.name}': {error}: a file of --scratch; it is made again"
+            raise Problem(503, why, limits.RETRY_S) from None
+        self.counts.load.add(time.perf_counter_ns() - start)
+
+    async def _make_and_offer(self, shapes: Shapes) -> None:
         if self._job is None:
             self.state, self.why = "LOADING", ""
         service = await self._link.service()
@@ -297,7 +323,6 @@ class Model:
             if isinstance(error, errors.ServiceUnavailable):
                 self._link.look_again()
             raise of_service(error, limits.RETRY_S) from None
-        self.counts.load.add(time.perf_counter_ns() - start)
 
     async def _offer(self, service: Any) -> None:
         """Gives the service the job, and the forms that it has not. Raises errors.Error."""
@@ -319,20 +344,29 @@ class Model:
             finally:
                 self._placing = None
             self._job, self._graphs = job, {plan.first.shapes: Graph(plan.first, 0)}
+        job = self._job
         await self._drop_forms()
         for shapes, form in self._forms.items():
             if shapes not in self._graphs:
                 graph = await asyncio.to_thread(form.graph.read_bytes)
-                number = await asyncio.to_thread(self._job.add, graph)
+                number = await asyncio.to_thread(job.add, graph)
+                if self._job is not job:
+                    raise Problem(503, "the model was taken from the service", limits.RETRY_S)
                 self._graphs[shapes] = Graph(form, number)
 
+    def _kind(self, shapes: Shapes) -> Shapes:
+        """The same for forms that differ in rows alone."""
+        return batch.with_rows(shapes, 0) if self.spec.batched() else shapes
+
     async def _drop_forms(self) -> None:
-        """Leaves the newest forms, and the plan's."""
-        most = limits.FORMS * len(batch.all_forms(self.spec, self.spec.smallest()))
+        """Leaves the newest shapes, and the plan's, with all of their sizes: a batch of any of
+        them must find its form."""
         assert self._plan is not None
-        extra = [shapes for shapes in self._forms if shapes != self._plan.first.shapes]
-        for shapes in extra[: max(0, len(extra) + 1 - most)]:
-            del self._forms[shapes]
+        kinds = list(dict.fromkeys(map(self._kind, self._forms)))
+        kinds.remove(self._kind(self._plan.first.shapes))
+        gone = kinds[: max(0, len(kinds) + 1 - limits.FORMS)]
+        for shapes in [one for one in self._forms if self._kind(one) in gone]:
+            await asyncio.to_thread(self._forms.pop(shapes).forget)
             graph = self._graphs.pop(shapes, None)
             if graph is not None and self._job is not None:
                 await asyncio.to_thread(self._job.drop, graph.number)

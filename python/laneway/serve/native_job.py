@@ -129,10 +129,10 @@ class Placing:
 class Iteration:
     """One iteration; for waiters.py. `outputs` are filled when it ended well."""
 
-    __slots__ = ("_job", "_graph", "_given", "_native", "_pending", "outputs", "failed", "gone")
+    __slots__ = ("job", "_graph", "_given", "_native", "_pending", "outputs", "failed", "gone")
 
     def __init__(self, job: NativeJob, graph: Graph, given: list[Any]) -> None:
-        self._job, self._graph, self._given = job, graph, given
+        self.job, self._graph, self._given = job, graph, given
         self.outputs = [bytearray(size) for size in graph.out_bytes]
         self._native: Any = None
         self._pending: Any = None
@@ -155,9 +155,9 @@ class Iteration:
             self._native[index].data = int(ffi.cast("uintptr_t", keep[-1]))
             self._native[index].bytes = len(room)
         pending, error = ffi.new("laneway_submission **"), bindings.new_error()
-        lib = self._job.library.lib
+        lib = self.job.library.lib
         code = lib.laneway_run(
-            self._job.handle,
+            self.job.handle,
             self._graph.number,
             inputs,
             len(self._given),
@@ -184,7 +184,7 @@ class Iteration:
         return over
 
     def _ended(self, timeout_ns: int) -> bool:
-        lib, error = self._job.library.lib, bindings.new_error()
+        lib, error = self.job.library.lib, bindings.new_error()
         if self.gone and lib.laneway_cancel(self._pending, ffi.NULL) == bindings.OK:
             return True
         count = len(self.outputs)

@@ -47,7 +47,9 @@ async def embeddings(gateway: Gateway, given: dict[str, Any]) -> dict[str, Any]:
     if given.get("dimensions") not in (None, served.spec.outputs[0].shape[1]):
         raise Problem(400, "dimensions: this model's embeddings cannot be shortened")
     every = await _tokens(served, given.get("input"))
-    calls = [asyncio.ensure_future(_one(served, tokens)) for tokens in every]
+    # A list leaves half of the model's queue to others, and one longer than the queue passes.
+    room = asyncio.Semaphore(max(1, served.spec.queue // 2))
+    calls = [asyncio.ensure_future(_one(served, tokens, room)) for tokens in every]
     try:
         vectors = await asyncio.gather(*calls)
     except BaseException:
@@ -102,7 +104,8 @@ def _of_texts(served: Model, texts: list[str]) -> list[list[int]]:
     try:
         from tokenizers import Tokenizer
 
-        return [Tokenizer.from_file(str(path)).encode(text).ids for text in texts]
+        tokenizer = Tokenizer.from_file(str(path))
+        return [tokenizer.encode(text).ids for text in texts]
     except ModuleNotFoundError:
         raise Problem(
             400, "texts need the library tokenizers, which the gateway has not: send tokens"
@@ -111,10 +114,11 @@ def _of_texts(served: Model, texts: list[str]) -> list[list[int]]:
         raise Problem(400, f"texts need a tokenizer.json in the model's folder: {error}") from None
 
 
-async def _one(served: Model, tokens: list[int]) -> Any:
+async def _one(served: Model, tokens: list[int], room: asyncio.Semaphore) -> Any:
     datatype, shape = served.spec.inputs[0].datatype, (1, len(tokens))
     data = tensors.from_json("input", datatype, shape, tokens)
-    outputs = await served.infer([Tensor(datatype, shape, data)])
+    async with room:
+        outputs = await served.infer([Tensor(datatype, shape, data)])
     return outputs[0].data
 
 

@@ -1,4 +1,4 @@
-"""Problem: why a request is not answered, with the code that HTTP and gRPC have for it."""
+"""Problem: why a request is not answered, with the code that HTTP has for it."""
 
 from __future__ import annotations
 

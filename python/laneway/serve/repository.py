@@ -54,7 +54,7 @@ class Repository:
         return [name for name in entries if self.has(name)]
 
     def has(self, name: str) -> bool:
-        return bool(_NAME.fullmatch(name)) and (self.folder / name / "model.toml").is_file()
+        return bool(_NAME.fullmatch(name)) and os.path.isfile(self.folder / name / "model.toml")
 
     def versions(self, name: str) -> list[str]:
         """Of a model that there is, the newest last."""
@@ -80,14 +80,11 @@ class Repository:
         folder = self.folder / name
         weights = folder / version / "weights.pt"
         files = [folder / "model.toml", folder / "model.py"]
-        folders = [folder]
-        if (folder / version).is_dir():
+        if os.path.isdir(folder / version):
             files.append(weights)
-            folders.append(folder / version)
         try:
-            for path in (*folders, *files):
-                _check_owner(path)
-            stamp = tuple(_stamp(path) for path in files)
+            code = _checked(folder)
+            stamp = tuple(_stamp(path) for path in (*files, *code))
             with open(files[0], "rb") as file:
                 text = file.read(limits.TOML_BYTES + 1)
             if len(text) > limits.TOML_BYTES:
@@ -98,6 +95,22 @@ class Repository:
         except InvalidInput as error:
             raise Problem(409, f"model '{name}': {error}") from None
         return Facts(name, version, folder, spec, weights if len(files) == 3 else None, stamp)
+
+
+def _checked(folder: Path) -> list[Path]:
+    """All Python files of a model's folder, sorted, when nobody else may write anything in it.
+    Raises InvalidInput; OSError where it cannot be read."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    _check_owner(folder)
+    code = []
+    for inside, folders, files in os.walk(folder, onerror=fail):
+        for name in (*folders, *files):
+            _check_owner(Path(inside, name))
+        code += [Path(inside, name) for name in files if name.endswith(".py")]
+    return sorted(code)
 
 
 def _stamp(path: Path) -> tuple[str, int, int, int]:

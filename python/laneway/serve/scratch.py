@@ -31,9 +31,13 @@ class Scratch:
                 f"--scratch {given}: it must be a folder of your own that nobody else may write to"
             )
         _sweep(Path(given))
-        self.path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=given))
-        self._lock = open(self.path / _LOCK, "w")  # noqa: SIM115
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=given))
+            self._lock = open(self.path / _LOCK, "w")  # noqa: SIM115
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            if os.fstat(self._lock.fileno()).st_nlink:
+                break
+            self._lock.close()  # another gateway swept it before it was locked
 
     def __enter__(self) -> Scratch:
         return self

@@ -72,7 +72,10 @@ def from_json(name: str, datatype: str, shape: tuple[int, ...], given: Any) -> b
             return _booleans(name, flat)
         if datatype not in _FLOATS and any(type(value) is not int for value in flat):
             raise TypeError("a whole number is wanted")
-        return array.array(code, flat).tobytes()
+        made = array.array(code, flat)
+        if datatype in _FLOATS and not all(map(math.isfinite, made)):
+            raise OverflowError("a number is beyond its range; send infinity as binary")
+        return made.tobytes()
     except (TypeError, OverflowError) as error:
         raise Problem(400, f"input '{name}' is {datatype}: {error}") from None
 

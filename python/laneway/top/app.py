@@ -61,6 +61,7 @@ class Top(App[None]):
         self._status: Document | None = None
         self._asked: list[Document] = []  # the job that an end was asked for, once or twice
         self._entering: Callable[[str], None] | None = None
+        self._looking = False
 
     def compose(self) -> ComposeResult:
         yield Static(id="head", markup=False)
@@ -79,10 +80,16 @@ class Top(App[None]):
         self.set_interval(self._every_s, self._again)
 
     def _again(self) -> None:
-        self.run_worker(self._look_once, thread=True, group="look", exclusive=True)
+        """One look at a time, however long the service takes to answer."""
+        if not self._looking:
+            self._looking = True
+            self.run_worker(self._look_once, thread=True, group="look")
 
     def _look_once(self) -> None:
-        status, said = self._look()
+        try:
+            status, said = self._look()
+        finally:
+            self._looking = False
         self._tell(self._show, status, said)
 
     def _tell(self, what: Callable[..., None], *given: Any) -> None:

@@ -3,8 +3,8 @@
 // dies of it, as it would without: with the same status, core dump, and handlers that were there
 // before. So does one in which a library calls exit() (OpenMP does where it gets no thread): the
 // process then ends with that code, before what was made earlier than the notes is destroyed. What
-// libraries made later goes first, while other lanes still run. The threads of a lane's OpenMP team count as the
-// lane's. Other threads, and signals that another process sent, note nothing.
+// libraries made later goes first, while other lanes still run. The threads of a lane's OpenMP team
+// count as the lane's. Other threads, and signals that another process sent, note nothing.
 #pragma once
 
 #include <cstdint>
