@@ -323,6 +323,7 @@ def counts(serve):
 def test_a_deadline_a_queue_and_a_caller_who_hangs_up(tmp_path):
     x = row(torch.zeros(1, 1000))
     with full_pool(tmp_path, "deadline_ms = 60000\nqueue = 1") as (serve, pinned):
+        assert answers(serve)  # behind 'big' it would wait, under fifo
         connection = http.client.HTTPConnection(serve.host)
         connection.request("POST", "/v2/models/big/infer", json.dumps({"inputs": [x]}))
         wait_until(lambda: serve.infer("big", [x]).code == 429, "the first one in the queue")
