@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+from typing import Any
 
 import uvicorn
 
@@ -47,17 +48,11 @@ def serve(options: Options) -> None:
         forget(place)
 
 
-async def _serve(
-    listening: socket.socket,
-    place: Place,
-    options: Options,
-    repository: Repository,
-    scratch: Scratch,
-) -> None:
-    gateway = Gateway(repository, scratch, options.address)
-    server = Server(
+def server_of(application: Any) -> Server:
+    """The HTTP server around an application."""
+    return Server(
         uvicorn.Config(
-            Doors(App(gateway), place, options.key),
+            application,
             http=_Protocol,
             ws="none",
             lifespan="off",
@@ -71,6 +66,17 @@ async def _serve(
             timeout_graceful_shutdown=limits.STOP_S,
         )
     )
+
+
+async def _serve(
+    listening: socket.socket,
+    place: Place,
+    options: Options,
+    repository: Repository,
+    scratch: Scratch,
+) -> None:
+    gateway = Gateway(repository, scratch, options.address)
+    server = server_of(Doors(App(gateway), place, options.key))
 
     def stop() -> None:
         server.should_exit = True
