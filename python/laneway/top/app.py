@@ -14,7 +14,8 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from laneway import errors
 from laneway.cli import job_table, view
-from laneway.cli.screen import Screen, cut, escaped
+from laneway.cli.screen import Screen
+from laneway.printable import cut, escaped
 
 Document = dict[str, Any]
 _NAME = 24  # columns of a name
