@@ -48,6 +48,18 @@ void CoreLoop::post(std::vector<Event> events) {
   drain();
 }
 
+void CoreLoop::leave(Event event) {
+  LW_CHECK(timer_.joinable(), "nobody would handle what is left");
+  {
+    MutexLock lock(queue_mutex_);
+    queue(std::move(event));
+    if (draining_) return;
+  }
+  MutexLock lock(timer_mutex_);
+  wakeup_ = TimePoint();
+  timer_changed_.notify_one();
+}
+
 void CoreLoop::queue(Event event) {
   LW_CHECK(queue_.size() < limits::kMaxPostedEvents, "too many events wait for the core");
   queue_.push_back(std::move(event));

@@ -64,6 +64,10 @@ class CoreLoop {
   void post(std::vector<Event> events) LW_EXCLUDES(queue_mutex_, core_mutex_);
   void post(Event event) LW_EXCLUDES(queue_mutex_, core_mutex_);
 
+  // Queues the event and handles nothing: the timer's thread does, unless another one is at it. For
+  // one whom the actions that follow may have to wait for. Requires: the timer has its own thread.
+  void leave(Event event) LW_EXCLUDES(queue_mutex_, timer_mutex_);
+
   // Waits, `most` at the longest, until everything that was posted before was handled and its
   // actions were carried out, by whichever thread: what follows from one's own post is known then.
   // False when the time was over first. Not from within the sink, which would wait for itself.

@@ -76,6 +76,7 @@ class EmbeddedService final : public OpenService, private EventSink {
                   std::unique_ptr<policies::Policy> policy);
 
   void post(lanes::Event event) override { loop_->post(std::move(event)); }
+  void leave(lanes::Event event) override { loop_->leave(std::move(event)); }
 
   const SteadyClock clock_;
   const TimePoint start_ = clock_.now();

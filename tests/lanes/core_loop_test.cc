@@ -1,12 +1,14 @@
 // CoreLoop: events posted from many threads are handled by one at a time and none is lost; those
 // that wait are handled together; posting from within the sink queues instead of recursing;
-// wake-ups are fired by the loop's own thread; an observer is told all that a core is.
+// wake-ups are fired by the loop's own thread, which handles what is left to it; an observer is
+// told all that a core is.
 #include "lanes/core/core_loop.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <memory>
 #include <span>
 #include <string>
@@ -76,6 +78,26 @@ TEST(CoreLoop, PostsFromWithinTheSinkAreQueuedNotRecursed) {
   const uint64_t iterations =
       loop.read([](const Scheduler& core) { return core.snapshot().jobs.at(0).iterations; });
   EXPECT_EQ(iterations, 99u);
+}
+
+// The action waits for what the thread that leaves the event does afterwards.
+TEST(CoreLoop, WhatIsLeftIsHandledByTheTimersThread) {
+  const SteadyClock clock;
+  Sink sink;
+  CoreLoop loop(make_scheduler(), clock, sink);
+  std::promise<void> left;
+  std::future<void> waited = left.get_future();
+  std::atomic<std::thread::id> by;
+  sink.on_action = [&](const Action& action) {
+    if (!std::holds_alternative<PlaceImage>(action)) return;
+    waited.wait();
+    by = std::this_thread::get_id();
+  };
+  loop.leave(offer(1));
+  left.set_value();
+  EXPECT_TRUE(loop.wait_handled(seconds(60)));
+  EXPECT_NE(by.load(), std::this_thread::get_id());
+  EXPECT_NE(by.load(), std::thread::id());
 }
 
 TEST(CoreLoop, WhatIsPostedMeanwhileIsHandledTogether) {

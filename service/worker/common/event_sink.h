@@ -16,6 +16,9 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void post(lanes::Event event) = 0;
+  // The same, and carries nothing out on the calling thread: for one that keeps the job meanwhile,
+  // as the job's end, which waits for that, may be among what the core has decided.
+  virtual void leave(lanes::Event event) { post(std::move(event)); }
   // Carries out what the core has decided meanwhile, on the calling thread, if it is there and
   // nobody else is at it. For one that waits for it: another thread need not be woken. Never waits.
   // False: nothing ever comes this way.

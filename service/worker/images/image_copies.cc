@@ -168,7 +168,7 @@ void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, L
     job->running = false;
     job->changed.notify_all();
   }
-  context_.events.post(lanes::ImagePlaced{.job = job->id, .whole = false});
+  context_.events.leave(lanes::ImagePlaced{.job = job->id, .whole = false});
   const Status loaded = load(*job, image, size, while_wanted(*job, noting),
                              [&job](Bytes bytes, std::shared_ptr<memory::Event> there) {
                                job->arrival.advance(bytes, std::move(there));
@@ -293,7 +293,7 @@ void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noti
     end_saving(*job);
   }
   // Before anybody writes the image: its copy's end must not be heard of before its beginning.
-  context_.events.post(lanes::ImageSaved{.job = job->id, .whole = whole});
+  context_.events.leave(lanes::ImageSaved{.job = job->id, .whole = whole});
   if (!begun) return;
   {
     const BookkeepingLock lock(context_.mutex);

@@ -208,7 +208,7 @@ void outdate_copy(WorkerContext& context, WorkerJob& job) {
     const BookkeepingLock lock(context.mutex);
     if (!job.outdate_copy()) return;
   }
-  context.events.post(lanes::ImageDirty{.job = job.id});
+  context.events.leave(lanes::ImageDirty{.job = job.id});
 }
 
 }  // namespace laneway::service
