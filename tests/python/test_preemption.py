@@ -81,7 +81,10 @@ def trained_beside_urgent_answers(service, when_paused=lambda: None):
     states = set()
 
     def is_done():
-        state = lines(service)["training"]["state"]
+        known = lines(service)
+        if "training" not in known:  # of a broker that begins, before its worker has reported
+            return False
+        state = known["training"]["state"]
         if state == "paused" and state not in states:
             when_paused()
         states.add(state)
