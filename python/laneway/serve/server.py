@@ -10,8 +10,6 @@ import socket
 import sys
 from typing import Any
 
-import uvicorn
-
 from laneway.serve import limits
 from laneway.serve.app import App
 from laneway.serve.doors import Doors
@@ -51,20 +49,12 @@ def serve(options: Options) -> None:
 def server_of(application: Any) -> Server:
     """The HTTP server around an application."""
     return Server(
-        uvicorn.Config(
-            application,
-            http=_Protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            limit_concurrency=limits.CONNECTIONS,
-            timeout_keep_alive=limits.IDLE_S,
-            timeout_graceful_shutdown=limits.STOP_S,
-        )
+        application,
+        http=_Protocol,
+        date_header=False,
+        limit_concurrency=limits.CONNECTIONS,
+        timeout_keep_alive=limits.IDLE_S,
+        timeout_graceful_shutdown=limits.STOP_S,
     )
 
 

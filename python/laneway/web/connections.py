@@ -72,6 +72,23 @@ class Protocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
+    """An HTTP server around an application, with what all of ours have; `settings` are more of
+    uvicorn.Config's."""
+
+    def __init__(self, application: Any, **settings: Any) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                **settings,
+            )
+        )
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """The signals are ours."""

@@ -6,8 +6,6 @@ import asyncio
 import signal
 import socket
 
-import uvicorn
-
 from laneway.web import limits
 from laneway.web.app import App
 from laneway.web.connections import Protocol, Server
@@ -34,18 +32,10 @@ async def _serve(listening: socket.socket, place: Place, token: str, address: st
     streams = Streams(watch.seen)
     doors = Doors(App(watch, streams, address).asgi, place, token)
     server = Server(
-        uvicorn.Config(
-            doors,
-            http=Protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            limit_concurrency=limits.CONNECTIONS,
-            timeout_graceful_shutdown=limits.STOP_S,
-        )
+        doors,
+        http=Protocol,
+        limit_concurrency=limits.CONNECTIONS,
+        timeout_graceful_shutdown=limits.STOP_S,
     )
 
     def stop() -> None:
