@@ -88,16 +88,18 @@ def test_it_says_what_was_measured_where_and_when(measured):
     assert found["version"] and found["torch"] and found["date"]
 
 
-def test_what_is_simulated_with_it_takes_what_was_measured(measured, trace):
-    code, said, found = simulated(trace, measured, "--policy", "fifo:share=no")
-    assert code == 0, said
+def test_what_is_simulated_with_it_takes_what_was_measured(measured, trace, tmp_path):
     file = json.loads(measured.read_text())["measured"]
+    # An image of no tensor has one alignment's bytes, whose way would take its time too.
+    path = rewritten(measured, tmp_path, copy_in_bytes_per_s=0, copy_out_bytes_per_s=0)
+    code, said, found = simulated(trace, path, "--policy", "fifo:share=no")
+    assert code == 0, said
     models = file["models"]
     work_ns = 100 * models["narrow"]["iteration_ns"] + 10 * models["wide"]["iteration_ns"]
     gaps_ns = file["start_up_ns"] + 2 * file["turn_gap_ns"]
     makespan_s = found["policies"]["fifo:share=no"]["makespan_s"]
-    assert makespan_s == pytest.approx((work_ns + gaps_ns) / 1e9, rel=1e-6)
-    assert found["calibration"] == str(measured)
+    assert round(makespan_s * 1e9) == work_ns + gaps_ns
+    assert found["calibration"] == str(path)
 
 
 def test_two_lanes_are_as_slow_beside_each_other_as_was_measured(measured, tmp_path):
