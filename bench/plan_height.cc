@@ -13,54 +13,28 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "adaptor/host/host_backend.h"
-#include "adaptor/run/torch_job.h"
-#include "adaptor/scope/lane_scope.h"
-#include "bench/job_files.h"
+#include "bench/plan_output.h"
+#include "bench/planned_job.h"
 #include "bench/trial_loop.h"
-#include "lanes/run/control_word.h"
-#include "lanes/run/executor.h"
 #include "lanes/run/forwarding_runner.h"
 #include "memory/height_planner.h"
 #include "memory/heights.h"
 #include "memory/lane_arena.h"
 #include "memory/planned_tape.h"
-#include "service/worker/run/marking_runner.h"
-#include "service/worker/run/work.h"
 
 namespace {
 
 using laneway::bench::now_ns;
+using laneway::bench::PlannedJob;
+using laneway::bench::print_list;
 using laneway::memory::AllocationTape;
 using laneway::memory::Heights;
-using laneway::memory::LaneArena;
 using laneway::memory::Plan;
-using laneway::memory::TapePosition;
-
-[[noreturn]] void fail(const std::string& why) {
-  std::fprintf(stderr, "laneway-plan-height: %s\n", why.c_str());
-  std::exit(1);
-}
-
-template <class T>
-T value_of(laneway::Result<T> result) {
-  if (!result) fail(result.error().message);
-  return std::move(result).value();
-}
-
-class NoHooks final : public laneway::lanes::ExecutorHooks {
- public:
-  void pause(size_t) override {}
-  laneway::lanes::CommitDecision enter_commit_phase(size_t) override {
-    return laneway::lanes::CommitDecision::go;
-  }
-};
 
 // Notes what each node takes.
 class TimingRunner final : public laneway::lanes::ForwardingRunner {
@@ -79,85 +53,6 @@ class TimingRunner final : public laneway::lanes::ForwardingRunner {
   std::vector<std::vector<int64_t>>& times_;
 };
 
-class Job {
- public:
-  explicit Job(const std::string& folder)
-      : files_(value_of(laneway::bench::read_job_files(folder))),
-        made_(value_of(laneway::adaptor::TorchJob::make(backend_, files_.slots,
-                                                        std::as_bytes(std::span(files_.graph)),
-                                                        laneway::mib(1 << 20), nullptr))),
-        image_(value_of(files_.image_in(made_.job->layout()))),
-        arena_(backend_.alignment()) {
-    pool_ = value_of(backend_.device().allocate_pool(made_.job->layout().total()));
-    made_.job->bind_image(pool_->data());
-    lane_memory_ = value_of(backend_.device().allocate_pool(made_.graph->probe_need() * 2));
-    lane_ = value_of(backend_.make_lane());
-    arena_.bind(lane_memory_->data(), lane_memory_->size());
-  }
-
-  int64_t alignment() { return backend_.alignment(); }
-  size_t nodes() { return made_.graph->runner().node_count(); }
-  size_t first_write() { return made_.graph->runner().first_write(); }
-
-  // A probe.
-  LaneArena::Use record() {
-    laneway::service::MarkingRunner marking(made_.graph->runner(), arena_);
-    arena_.begin_probe();
-    return run(marking);
-  }
-  // By a plan; appends what each node took.
-  void run_planned(const std::shared_ptr<const laneway::memory::PlannedTape>& planned,
-                   std::vector<std::vector<int64_t>>& times) {
-    TimingRunner timing(made_.graph->runner(), times);
-    arena_.begin_planned(planned);
-    if (run(timing).went_off_tape) fail("an iteration left its tape");
-  }
-
- private:
-  // The outputs' places, and their bytes.
-  std::vector<laneway::lanes::OutputView> output_views() {
-    const laneway::lanes::Graph& graph = made_.graph->graph();
-    std::vector<laneway::lanes::OutputView> views;
-    given_.resize(graph.outputs.size());
-    for (size_t i = 0; i < given_.size(); ++i) {
-      given_[i].resize(laneway::service::output_bytes(graph, graph.outputs[i]));
-      views.push_back({.data = given_[i].data(), .bytes = given_[i].size()});
-    }
-    return views;
-  }
-
-  // Once the arena has begun.
-  LaneArena::Use run(laneway::lanes::GraphRunner& runner) {
-    std::copy(image_.begin(), image_.end(), pool_->data());
-    const laneway::adaptor::LaneScope scope(*lane_, arena_, made_.graph->graph().context);
-    NoHooks hooks;
-    laneway::lanes::ControlWord word;
-    const auto report = laneway::lanes::Executor(runner, word, hooks)
-                            .run(files_.input_views(made_.graph->graph()), output_views());
-    if (report.outcome != laneway::lanes::IterationOutcome::completed) fail(report.error.message);
-    return arena_.end();
-  }
-
-  laneway::adaptor::HostBackend backend_;
-  const laneway::bench::JobFiles files_;
-  laneway::adaptor::TorchJob::Made made_;
-  const std::vector<std::byte> image_;
-  std::vector<std::vector<char>> given_;
-  std::unique_ptr<laneway::memory::MemoryBlock> pool_, lane_memory_;
-  std::unique_ptr<laneway::adaptor::DeviceLane> lane_;
-  LaneArena arena_;
-};
-
-template <class Item, class Print>
-void print_list(const char* name, const std::vector<Item>& items, Print print) {
-  std::printf("\"%s\": [", name);
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (i > 0) std::printf(", ");
-    print(items[i]);
-  }
-  std::printf("], ");
-}
-
 void print_bytes(const char* name, const std::vector<uint64_t>& bytes) {
   print_list(name, bytes,
              [](uint64_t one) { std::printf("%llu", static_cast<unsigned long long>(one)); });
@@ -171,17 +66,6 @@ void print_plan(const char* name, const Plan& plan, const Heights& heights, doub
   print_bytes("reach", heights.reach);
   std::printf("\"peak_bytes\": %lld, \"search_s\": %.4f}%s",
               static_cast<long long>(plan.peak.count()), search_s, end);
-}
-
-void print_tape(const AllocationTape& tape, const std::vector<TapePosition>& marks) {
-  print_list("allocations", tape.allocations, [](const auto& allocation) {
-    std::printf("[%llu, %u]", static_cast<unsigned long long>(allocation.bytes),
-                allocation.frees_before);
-  });
-  print_list("frees", tape.frees, [](uint32_t index) { std::printf("%u", index); });
-  print_list("marks", marks, [](const TapePosition& mark) {
-    std::printf("[%u, %u]", mark.allocations, mark.frees);
-  });
 }
 
 double thread_s() {
@@ -199,15 +83,16 @@ std::pair<Plan, double> timed(Planner plan) {
   return {std::move(made), thread_s() - start};
 }
 
-int measure(Job& job, int trials, uint64_t seed) {
-  LaneArena::Use use = job.record();
-  if (!use.tape || use.marks.size() != job.nodes() + 1) fail("the probe left no marked tape");
+int measure(PlannedJob& job, int trials, uint64_t seed) {
+  const auto use = job.record(job.graph());
+  laneway::lanes::GraphRunner& runner = job.graph().runner();
   const AllocationTape& tape = *use.tape;
   const auto [lowest, lowest_s] =
       timed([&] { return laneway::memory::plan_tape(tape, {.alignment = job.alignment()}); });
   const auto planned = laneway::memory::make_planned_tape(tape, lowest);
-  std::vector<std::vector<int64_t>> times(job.nodes());
-  for (int trial = 0; trial < trials; ++trial) job.run_planned(planned, times);
+  std::vector<std::vector<int64_t>> times(runner.node_count());
+  TimingRunner timing(runner, times);
+  for (int trial = 0; trial < trials; ++trial) job.run_planned(job.graph(), timing, planned);
   std::vector<int64_t> medians;
   for (std::vector<int64_t>& of_node : times) {
     const auto middle = of_node.begin() + static_cast<ptrdiff_t>(of_node.size() / 2);
@@ -220,10 +105,9 @@ int measure(Job& job, int trials, uint64_t seed) {
     return laneway::memory::plan_heights(tape, use.marks, weights,
                                          {.alignment = job.alignment(), .seed = seed});
   });
-  std::printf("{\"first_write\": %zu, ", job.first_write());
-  print_tape(tape, use.marks);
-  print_list("node_ns", medians,
-             [](int64_t ns) { std::printf("%lld", static_cast<long long>(ns)); });
+  std::printf("{\"first_write\": %zu, ", runner.first_write());
+  laneway::bench::print_tape(tape, use.marks);
+  laneway::bench::print_ns("node_ns", medians);
   const auto print = [&](const char* name, const Plan& plan, double search_s, const char* end) {
     print_plan(name, plan, laneway::memory::heights_of(tape, plan, use.marks), search_s, end);
   };
@@ -240,6 +124,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: laneway-plan-height FOLDER TRIALS SEED (trials: at least 1)\n");
     return 2;
   }
-  Job job(argv[1]);
+  PlannedJob job(argv[1]);
   return measure(job, trials, std::strtoull(argv[3], nullptr, 10));
 }

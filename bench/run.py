@@ -24,6 +24,7 @@ BENCHES = {
     "phases": "do two trainings with work on the host take turns in a pool for one and a half?",
     "plan": "how close to the optimum are memory plans, and what does an allocation cost?",
     "height": "how far above its live bytes does a plan for low heights keep an iteration?",
+    "early": "how much less memory does a step take that updates parameters early?",
     "predict": "how well does capture know the memory of an iteration before the first one?",
     "capture": "how long does the first call of a training step take?",
     "checks": "what is compared before each call of a step, and how long does that take?",
