@@ -124,10 +124,12 @@ def cell(outcome: Outcome) -> str:
 
 
 def _lines(table: Group, outcomes: dict[tuple[str, str], Outcome]) -> str:
-    """First the names of all rows that are bit-equal, then a table of the others."""
-    told = {row.name: outcomes[row.group, row.name] for row in table.rows}
-    same = [name for name, outcome in told.items() if outcome == Outcome(SAME)]
-    rows = [f"| {name} | {cell(told[name])} |\n" for name in told if name not in same]
+    """First the names of all rows that are bit-equal, then a table of the others by outcome."""
+    names: dict[str, list[str]] = {}
+    for row in table.rows:
+        names.setdefault(cell(outcomes[row.group, row.name]), []).append(row.name)
+    same = names.pop(SAME, [])
+    rows = [f"| {'; '.join(those)} | {outcome} |\n" for outcome, those in names.items()]
     parts = []
     if same:
         parts.append(textwrap.fill(f"Bit-equal: {'; '.join(same)}.", 120, **_WHOLE_WORDS) + "\n")
