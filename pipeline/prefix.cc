@@ -33,7 +33,7 @@ bool replay_is_sooner(const RecordedArrival& graph, int64_t bytes_per_s) {
   if (!known) return false;
   const double link_s =
       static_cast<double>(graph.missing.count()) / static_cast<double>(bytes_per_s);
-  return link_s + graph.replayed.seconds() < std::max(graph.by_nodes.seconds(), link_s);
+  return link_s + graph.replayed.seconds() < graph.by_nodes.seconds();
 }
 
 Result<PrefixRule> parse_prefix_rule(const std::string& text) {

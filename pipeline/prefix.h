@@ -37,7 +37,8 @@ struct RecordedArrival {
 };
 
 // Whether the recording, which can begin when all bytes are there, ends before nodes that wait for
-// their own bytes could: those take as long as the link, or as they take by themselves.
+// their own bytes could: those take no less than by themselves (and no less than the link, which
+// the recording waits for too).
 bool replay_is_sooner(const RecordedArrival& graph, int64_t bytes_per_s);
 
 // What stays of each image when it leaves: what its measured times ask for, the same share of all,

@@ -135,7 +135,7 @@ void check_alone(const CoreState& core, const Job& job) {
 }
 
 void check_outside(const CoreState& core) {
-  for (const Tier tier : {Tier::store, Tier::spill}) {
+  for (const Tier tier : kTiers) {
     const memory::Ledger& ledger = core.outside.ledger(tier);
     LW_CHECK(ledger.claimed() <= ledger.capacity(), "claims exceed a tier outside of the pool");
     LW_CHECK(ledger.claimed() == core.outside.ranges(tier).taken_bytes(),

@@ -128,12 +128,14 @@ bool Eviction::give_up_for_moves(const Wish& wish) {
 Eviction::Candidates Eviction::candidates(const Wish& wish) const {
   Candidates all;
   if (!core_.outside.exists()) return all;
-  const bool store_stalls = stalls(core_, Tier::store);
-  const bool spill_stalls = stalls(core_, Tier::spill);
+  PerTier<bool> stalled;
+  bool any_stalls = false;
+  for (const Tier tier : kTiers) {
+    stalled[tier] = stalls(core_, tier);
+    any_stalls = any_stalls || stalled[tier];
+  }
   const auto goes_nowhere = [&](const Job& job) {
-    if (job.image.clean || (!store_stalls && !spill_stalls)) return false;
-    const Tier tier = core_.outside.place_for(job.view.id).tier;
-    return tier == Tier::store ? store_stalls : spill_stalls;
+    return !job.image.clean && any_stalls && stalled[core_.outside.place_for(job.view.id).tier];
   };
   const auto look_at = [&](const Job& job) {
     if (!could_leave(job) || &job == &wish.job) return;
@@ -234,12 +236,10 @@ RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) 
 TimePoint Eviction::leave_already_until(JobId wants) const {
   TimePoint until;
   if (core_.leaving.empty()) return until;
-  const CopiesOut to_store = copies_out(core_, Tier::store);
-  const CopiesOut to_spill = copies_out(core_, Tier::spill);
+  const PerTier<CopiesOut> out = copies_out(core_);
   for (const JobId id : core_.leaving) {
     if (core_.job_of(id).leaves_for != wants) continue;
-    const bool spills = core_.outside.place_of(id).tier == Tier::spill;
-    until = std::max(until, (spills ? to_spill : to_store).late_from);
+    until = std::max(until, out[core_.outside.place_of(id).tier].late_from);
   }
   return until;
 }
@@ -247,13 +247,11 @@ TimePoint Eviction::leave_already_until(JobId wants) const {
 TimePoint Eviction::may_be_sent(const Leaving& leaving) const {
   TimePoint from = core_.now;
   if (core_.leaving.empty()) return from;
-  const CopiesOut to_store = copies_out(core_, Tier::store);
-  const CopiesOut to_spill = copies_out(core_, Tier::spill);
+  const PerTier<CopiesOut> out = copies_out(core_);
   for (const JobId id : leaving) {
     if (core_.job_of(id).image.clean) continue;
-    const bool spills = core_.outside.place_for(id).tier == Tier::spill;
-    const CopiesOut& out = spills ? to_spill : to_store;
-    if (out.any) from = std::max(from, out.late_from);
+    const CopiesOut& there = out[core_.outside.place_for(id).tier];
+    if (there.any) from = std::max(from, there.late_from);
   }
   return from;
 }
@@ -301,10 +299,8 @@ void Eviction::ended(Job& job) {
 void Eviction::left(Job& job) {
   ended(job);
   if (!job.image.clean) {
-    const bool to_spill = job.image.copy.tier == Tier::spill;
-    core_.view.learnt_transfers().learn(
-        to_spill ? policies::Way::to_spill : policies::Way::to_store, job.view.persistent,
-        core_.now - job.leaving_since);
+    core_.view.learnt_transfers().learn(way_out(job.image.copy.tier), job.view.persistent,
+                                        core_.now - job.leaving_since);
   }
   core_.quit_lane(job);
   if (job.image.saves) --core_.saving_jobs;  // an answer that comes now comes too late

@@ -103,8 +103,7 @@ Status may_resize(const CoreState& core, Bytes capacity) {
                      format_bytes(image + region + reserve) + ", or end that job first"};
   }
   const Images images = images_of(core);
-  const Bytes outside =
-      core.outside.ledger(Tier::store).capacity() + core.outside.ledger(Tier::spill).capacity();
+  const Bytes outside = core.outside.capacity();
   const Bytes stay = std::max(images.pinned, images.all - std::min(images.all, outside));
   if (stay + images.region > usable) {
     const bool pinned = stay == images.pinned;

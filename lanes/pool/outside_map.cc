@@ -7,9 +7,7 @@
 namespace laneway::lanes {
 namespace {
 
-Bytes rounded_down(Bytes bytes, int64_t alignment) {
-  return Bytes(bytes.count() & ~(alignment - 1));
-}
+bool is_tier(Tier tier) { return std::find(kTiers.begin(), kTiers.end(), tier) != kTiers.end(); }
 
 }  // namespace
 
@@ -22,17 +20,19 @@ const char* tier_name(Tier tier) {
   return "unknown";
 }
 
-OutsideMap::OutsideMap(Bytes store, Bytes spill, int64_t alignment)
-    : alignment_(alignment),
-      store_{memory::Ledger(rounded_down(store, alignment)),
-             memory::FreeList(rounded_down(store, alignment), alignment)},
-      spill_{memory::Ledger(rounded_down(spill, alignment)),
-             memory::FreeList(rounded_down(spill, alignment), alignment)} {
-  LW_CHECK(store >= Bytes(0) && spill >= Bytes(0), "a tier has a negative capacity");
+OutsideMap::Space OutsideMap::space_of(Bytes capacity, int64_t alignment) {
+  LW_CHECK(capacity >= Bytes(0), "a tier has a negative capacity");
+  const Bytes whole(capacity.count() & ~(alignment - 1));
+  return {memory::Ledger(whole), memory::FreeList(whole, alignment)};
 }
 
+OutsideMap::OutsideMap(Bytes store, Bytes spill, int64_t alignment)
+    : alignment_(alignment),
+      spaces_{
+          {space_of(Bytes(), alignment), space_of(store, alignment), space_of(spill, alignment)}} {}
+
 bool OutsideMap::claim(JobId job, Bytes size, const OutsidePlace& place) {
-  if (place.tier != Tier::store && place.tier != Tier::spill) return false;
+  if (!is_tier(place.tier)) return false;
   const Bytes end = space(place.tier).ranges.capacity();
   if (size < Bytes(0) || size > end || copies_.contains(job)) return false;
   const Bytes bytes = rounded(size);
@@ -75,17 +75,37 @@ Bytes OutsideMap::rounded(Bytes size) const {
 OutsidePlace OutsideMap::place_for(JobId job) const {
   const auto home = homes_.find(job);
   if (home == homes_.end()) return {};
-  if (home->second.place.tier == Tier::store) return home->second.place;
-  const auto offset = store_.ranges.find(home->second.size);
-  return offset ? OutsidePlace{Tier::store, *offset} : home->second.place;
+  for (const Tier tier : kTiers) {
+    if (tier == home->second.place.tier) break;
+    const auto offset = space(tier).ranges.find(home->second.size);
+    if (offset) return {tier, *offset};
+  }
+  return home->second.place;
 }
 
-bool OutsideMap::exists() const {
-  return store_.ranges.capacity() > Bytes(0) || spill_.ranges.capacity() > Bytes(0);
+Tier OutsideMap::cheapest() const {
+  for (const Tier tier : kTiers) {
+    if (space(tier).ranges.capacity() > Bytes(0)) return tier;
+  }
+  return Tier::none;
+}
+
+Bytes OutsideMap::capacity() const {
+  Bytes all;
+  for (const Space& space : spaces_.values) all += space.ledger.capacity();
+  return all;
+}
+
+Bytes OutsideMap::largest_free() const {
+  Bytes largest;
+  for (const Space& space : spaces_.values)
+    largest = std::max(largest, space.ranges.largest_free());
+  return largest;
 }
 
 bool OutsideMap::could_ever_hold(Bytes size) const {
-  const Bytes most = std::max(store_.ranges.capacity(), spill_.ranges.capacity());
+  Bytes most;
+  for (const Space& space : spaces_.values) most = std::max(most, space.ranges.capacity());
   return size >= Bytes(0) && size <= most && rounded(size) <= most;
 }
 
@@ -105,8 +125,8 @@ OutsidePlace OutsideMap::place_of(JobId job) const {
 
 OutsidePlace OutsideMap::free_place(Bytes size) const {
   if (!could_ever_hold(size)) return {};
-  for (const Tier tier : {Tier::spill, Tier::store}) {
-    if (const auto offset = space(tier).ranges.find(rounded(size))) return {tier, *offset};
+  for (auto tier = kTiers.rbegin(); tier != kTiers.rend(); ++tier) {
+    if (const auto offset = space(*tier).ranges.find(rounded(size))) return {*tier, *offset};
   }
   return {};
 }

@@ -29,16 +29,20 @@ class OutsideMap {
   // inside the tier and free (or the job's home), and the job has no copy yet. The numbers may come
   // from outside.
   bool claim(JobId job, Bytes size, const OutsidePlace& place);
-  // A place for a copy of a job that has a home: in the store where that has so many bytes in one
-  // piece, which costs less than the file; else its home. Tier::none: it has no home.
+  // A place for a copy of a job that has a home: in a tier that costs less, where one has so many
+  // bytes in one piece; else its home. Tier::none: it has no home.
   OutsidePlace place_for(JobId job) const;
-  // Whether there is a tier at all.
-  bool exists() const;
+  // Whether there is a tier at all, and the one whose copies cost least; Tier::none: there is none.
+  bool exists() const { return cheapest() != Tier::none; }
+  Tier cheapest() const;
+  // Of all tiers together; and the largest free piece of one of them.
+  Bytes capacity() const;
+  Bytes largest_free() const;
   // Frees the job's copy, but for its home. Returns where it lay; Tier::none: it had none.
   OutsidePlace drop(JobId job);
 
-  // A home for `size` bytes, in the spill file rather than in the store. Returns false and changes
-  // nothing when neither has so many in one piece. Requires: the job has neither home nor copy.
+  // A home for `size` bytes, in the tier that costs most of those that have so many in one piece.
+  // Returns false and changes nothing when none has. Requires: the job has neither home nor copy.
   bool give_home(JobId job, Bytes size);
   // Whether there would be one.
   bool has_a_home_for(Bytes size) const { return free_place(size).tier != Tier::none; }
@@ -68,7 +72,7 @@ class OutsideMap {
   };
   Bytes rounded(Bytes size) const;
   bool could_ever_hold(Bytes size) const;
-  // In the spill file rather than in the store; Tier::none: nowhere in one piece.
+  // In the tier that costs most; Tier::none: nowhere in one piece.
   OutsidePlace free_place(Bytes size) const;
   struct Copy {
     OutsidePlace place;
@@ -82,12 +86,12 @@ class OutsideMap {
   // Takes the range; an invalid claim: it is not free.
   ClaimId take(JobId job, Bytes bytes, const OutsidePlace& place);
   void free(const OutsidePlace& place, ClaimId claim);
-  const Space& space(Tier tier) const { return tier == Tier::store ? store_ : spill_; }
-  Space& space(Tier tier) { return tier == Tier::store ? store_ : spill_; }
+  static Space space_of(Bytes capacity, int64_t alignment);
+  const Space& space(Tier tier) const { return spaces_[tier]; }
+  Space& space(Tier tier) { return spaces_[tier]; }
 
   int64_t alignment_;
-  Space store_;
-  Space spill_;
+  PerTier<Space> spaces_;  // of none: one without a byte
   // Never walked: their order differs from run to run.
   std::unordered_map<JobId, Copy> copies_;
   std::unordered_map<JobId, Home> homes_;

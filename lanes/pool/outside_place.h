@@ -3,6 +3,7 @@
 // capacity of its own. Plain data.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,7 +16,17 @@ enum class Tier : uint8_t {
   store,  // the machine's memory
   spill,  // a file
 };
-inline constexpr size_t kTierCount = 3;
+// Those that hold copies, the one whose copies cost least first.
+inline constexpr std::array kTiers{Tier::store, Tier::spill};
+inline constexpr size_t kTierCount = 1 + kTiers.size();  // with none
+
+// One value for each tier, none included.
+template <typename T>
+struct PerTier {
+  std::array<T, kTierCount> values{};
+  T& operator[](Tier tier) { return values.at(static_cast<size_t>(tier)); }
+  const T& operator[](Tier tier) const { return values.at(static_cast<size_t>(tier)); }
+};
 
 const char* tier_name(Tier tier);
 

@@ -30,26 +30,41 @@ class Copies {
 
 }  // namespace
 
+Way way_out(Tier tier) { return tier == Tier::spill ? Way::to_spill : Way::to_store; }
+
+Way way_in(Tier tier) {
+  switch (tier) {
+    case Tier::none: return Way::first_in;
+    case Tier::store: return Way::from_store;
+    case Tier::spill: return Way::from_spill;
+  }
+  return Way::first_in;
+}
+
 CopiesOut copies_out(const CoreState& core, Tier tier) {
   Copies copies;
-  const Way way = tier == Tier::spill ? Way::to_spill : Way::to_store;
   for (const JobId id : core.leaving) {
     const Job& job = core.job_of(id);
     const bool copies_it = job.state() == JobState::evicting && !job.image.clean;
     if (!copies_it || core.outside.place_of(id).tier != tier) continue;
-    copies.add(job.leaving_since, core.view.transfers().time(way, job.view.persistent));
+    copies.add(job.leaving_since, core.view.transfers().time(way_out(tier), job.view.persistent));
   }
   return {.any = copies.any(), .late_from = copies.late_from()};
+}
+
+PerTier<CopiesOut> copies_out(const CoreState& core) {
+  PerTier<CopiesOut> all;
+  for (const Tier tier : kTiers) all[tier] = copies_out(core, tier);
+  return all;
 }
 
 bool stalls(const CoreState& core, Tier tier) {
   if (copies_out(core, tier).late_from <= core.now) return true;
   Copies copies;
-  const Way way = tier == Tier::spill ? Way::from_spill : Way::from_store;
   for (const JobId id : core.coming) {
     if (core.outside.place_of(id).tier != tier) continue;
     const Job& job = core.job_of(id);
-    copies.add(job.admitted_at, core.view.transfers().time(way, job.view.persistent));
+    copies.add(job.admitted_at, core.view.transfers().time(way_in(tier), job.view.persistent));
   }
   return copies.late_from() <= core.now;
 }

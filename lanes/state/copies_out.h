@@ -5,7 +5,9 @@
 #pragma once
 
 #include "base/time.h"
+#include "lanes/pool/outside_place.h"
 #include "lanes/state/core_state.h"
+#include "policies/transfer_rates.h"
 
 namespace laneway::lanes {
 
@@ -17,6 +19,12 @@ struct CopiesOut {
 };
 
 CopiesOut copies_out(const CoreState& core, Tier tier);
+PerTier<CopiesOut> copies_out(const CoreState& core);  // of each that holds copies
 bool stalls(const CoreState& core, Tier tier);
+
+// How images go to a tier; and come from there, or (none) from the client. What is measured of
+// each way is policies::TransferRates'.
+policies::Way way_out(Tier tier);
+policies::Way way_in(Tier tier);
 
 }  // namespace laneway::lanes

@@ -188,18 +188,16 @@ Reason CoreState::make_reason(ReasonCode code, const Job& job) const {
   const bool is_exchange = code == ReasonCode::exchange_full || code == ReasonCode::no_exchange ||
                            code == ReasonCode::no_way_back;
   const Bytes capacity = std::min(pool.capacity(), wanted_capacity);
-  return {
-      .code = code,
-      .persistent = job.view.persistent,
-      .region = job.view.ephemeral,
-      .capacity = empty_pool ? capacity - pool.reserve() : capacity,
-      .claimed = pool.claimed(),
-      .largest_free = pool.largest_free(),
-      .outside = outside.ledger(Tier::store).capacity() + outside.ledger(Tier::spill).capacity(),
-      .outside_free = std::max(outside.ranges(Tier::store).largest_free(),
-                               outside.ranges(Tier::spill).largest_free()),
-      .staying = is_exchange ? staying() : Bytes(),
-      .may_leave = outside.exists()};
+  return {.code = code,
+          .persistent = job.view.persistent,
+          .region = job.view.ephemeral,
+          .capacity = empty_pool ? capacity - pool.reserve() : capacity,
+          .claimed = pool.claimed(),
+          .largest_free = pool.largest_free(),
+          .outside = outside.capacity(),
+          .outside_free = outside.largest_free(),
+          .staying = is_exchange ? staying() : Bytes(),
+          .may_leave = outside.exists()};
 }
 
 Bytes CoreState::staying() const {

@@ -2,18 +2,13 @@
 
 #include <algorithm>
 
+#include "lanes/state/copies_out.h"
+
 namespace laneway::lanes {
 namespace {
 
-using policies::Way;
-
-Way way_in(const CoreState& core, const Job& job) {
-  switch (core.outside.place_of(job.view.id).tier) {
-    case Tier::none: return Way::first_in;
-    case Tier::store: return Way::from_store;
-    case Tier::spill: return Way::from_spill;
-  }
-  return Way::first_in;
+policies::Way way_in(const CoreState& core, const Job& job) {
+  return way_in(core.outside.place_of(job.view.id).tier);
 }
 
 }  // namespace
@@ -45,10 +40,9 @@ void learn_way_in(CoreState& core, const Job& job) {
 
 Duration switch_time(const CoreState& core, const Job& leaves, const Wish& wish) {
   const policies::TransferRates& rates = core.view.transfers();
-  const bool to_spill = core.config.store <= Bytes();
   Duration time;
   if (!leaves.image.clean) {
-    time = rates.time(to_spill ? Way::to_spill : Way::to_store, leaves.view.persistent);
+    time = rates.time(way_out(core.outside.cheapest()), leaves.view.persistent);
   }
   if (wish.where != nullptr) {
     const Bytes stayed = core.pool.prefix_of(wish.job.view.id).size;

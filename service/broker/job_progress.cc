@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "service/broker/user_names.h"
+#include "service/status/shown_facts.h"
 
 namespace laneway::service {
 
@@ -34,7 +35,9 @@ wire::JobFacts JobProgress::facts(const JobEntry& job) const {
       .job = id, .user = user_name(job.record.user), .client_torch = job.record.torch_version};
   if (journal_ == nullptr) return facts;
   facts.blame = journal_->suspicion(job.record.record, id);
-  facts.moved = journal_->moved(job.record.record, id);
+  if (const JobShown* const shown = journal_->shown(job.record.record, id)) {
+    add_shown(*shown, facts);
+  }
   return facts;
 }
 

@@ -20,6 +20,7 @@
 #include "pipeline/host_store.h"
 #include "pipeline/spill_store.h"
 #include "policies/registry.h"
+#include "service/status/shown_facts.h"
 #include "service/status/status.h"
 #include "service/supervisor/policy_file.h"
 #include "service/wire/job_ref.h"
@@ -80,10 +81,10 @@ Result<pipeline::InitialImage> initial_image(const JobRequest& request) {
 }
 
 wire::JobFacts facts_of(const WorkerJob& job) {
-  return {.job = job.id,
-          .user = user_name(),
-          .moved = Bytes(job.moved_bytes.load(std::memory_order_relaxed)),
-          .client_torch = adaptor::loaded_torch().running};
+  wire::JobFacts facts{
+      .job = job.id, .user = user_name(), .client_torch = adaptor::loaded_torch().running};
+  add_shown(job.shown(), facts);
+  return facts;
 }
 
 }  // namespace

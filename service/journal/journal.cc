@@ -38,7 +38,7 @@ void JobJournal::open(JobId job, std::span<const std::byte> random_state) {
   record.out_of_memory_times.store(0, relaxed);
   record.pinned.store(0, relaxed);
   record.copy.store(0, relaxed);
-  record.moved_bytes.store(0, relaxed);
+  record.shown.clear();
   record.totals[0].iterations.store(0, relaxed);
   record.totals[0].busy_ns.store(0, relaxed);
   if (!random_state.empty()) {
@@ -90,10 +90,6 @@ void JobJournal::left() {
 }
 
 void JobJournal::pin(bool pinned) { record_->pinned.store(pinned ? 1 : 0, release); }
-
-void JobJournal::show_moved(Bytes bytes) {
-  record_->moved_bytes.store(static_cast<uint64_t>(bytes.count()), relaxed);
-}
 
 Bytes JobJournal::image_offset() const {
   return Bytes(static_cast<int64_t>(record_->image_offset.load(std::memory_order_acquire)));

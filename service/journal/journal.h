@@ -89,8 +89,7 @@ class JobJournal {
   void left();
   void pin(bool pinned);
   bool is_pinned() const { return record_->pinned.load(std::memory_order_acquire) != 0; }
-  // How much of the image the copy that is under way has moved, for those who look.
-  void show_moved(Bytes bytes);
+  JobShown& shown() const { return record_->shown; }
 
   // Steps of a request. begin may be repeated (the request was abandoned without a trace).
   void begin(RequestOrigin origin);

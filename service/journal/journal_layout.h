@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/limits.h"
+#include "service/journal/job_shown.h"
 
 namespace laneway::service {
 
@@ -86,7 +87,7 @@ struct alignas(64) JobRecord {
   // Of the image, outside of the pool: offset << 2 | tier; 0: none. Written after its checksum.
   std::atomic<uint64_t> copy;
   std::atomic<uint64_t> copy_checksum;
-  std::atomic<uint64_t> moved_bytes;  // of the image, by the copy that is under way
+  JobShown shown;
   alignas(64) std::array<std::array<std::byte, limits::kRandomStateRoom>, 2> random;
   std::array<char, kSuspicionTextBytes> suspicion_text;  // of the last time
 };

@@ -46,10 +46,9 @@ std::optional<std::string> JournalView::suspicion(uint32_t index, JobId job) con
   return std::string(record->suspicion_text.data(), std::min(bytes, record->suspicion_text.size()));
 }
 
-Bytes JournalView::moved(uint32_t index, JobId job) const {
+const JobShown* JournalView::shown(uint32_t index, JobId job) const {
   const JobRecord* const record = record_of(index, job);
-  if (record == nullptr) return {};
-  return Bytes(static_cast<int64_t>(record->moved_bytes.load(std::memory_order_relaxed)));
+  return record == nullptr ? nullptr : &record->shown;
 }
 
 std::optional<JournalView::Progress> JournalView::progress(uint32_t index, JobId job) const {

@@ -34,9 +34,8 @@ class JournalView {
   // What was noted when a worker or its device failed because of the job; none, too, when the
   // record is not (or no longer) that job's.
   std::optional<std::string> suspicion(uint32_t index, JobId job) const;
-  // How much of the image the copy that is under way has moved; 0, too, when the record is not (or
-  // no longer) that job's.
-  Bytes moved(uint32_t index, JobId job) const;
+  // What the worker shows of the job; null when the record is not (or no longer) that job's.
+  const JobShown* shown(uint32_t index, JobId job) const;
   // Of the recovery memory, as the worker shows it.
   Bytes recovery_used() const;
 

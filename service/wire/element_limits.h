@@ -47,7 +47,7 @@ inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = lanes::kReasonCod
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::TurnEnd> = 4;
 template <>
-inline constexpr uint8_t kEnumeratorCount<lanes::Tier> = 3;
+inline constexpr uint8_t kEnumeratorCount<lanes::Tier> = lanes::kTierCount;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::ImageState> = lanes::kImageStateCount;
 template <>
@@ -64,7 +64,7 @@ inline constexpr uint8_t kEnumeratorCount<lanes::PieceKind> = 3;
 static_assert(static_cast<int>(ErrorCode::busy) == 13);
 static_assert(static_cast<size_t>(lanes::ReasonCode::no_way_back) == lanes::kReasonCodeCount - 1);
 static_assert(static_cast<int>(lanes::TurnEnd::failed) == 3);
-static_assert(static_cast<int>(lanes::Tier::spill) == 2);
+static_assert(static_cast<size_t>(lanes::kTiers.back()) == lanes::kTierCount - 1);
 static_assert(static_cast<int>(lanes::ImageState::away) == lanes::kImageStateCount - 1);
 static_assert(static_cast<int>(lanes::Residency::unpin) == 3);
 static_assert(static_cast<int>(lanes::AdviserNews::gone) == 2);

@@ -123,6 +123,22 @@ def test_what_happened_is_told_from_two_statuses():
     assert happened(before, before) == []
 
 
+def test_another_service_is_one_event_and_its_processes_and_jobs_are_none():
+    before, after = web_stand_in.status(20), web_stand_in.status(20)
+    after["service"]["pid"] = before["service"]["pid"] + 1
+    after["workers"] = [{**worker, "pid": worker["pid"] + 1} for worker in before["workers"]]
+    after["jobs"] = after["jobs"][:3]
+    assert [event["kind"] for event in happened(before, after)] == ["service"]
+
+
+def test_a_service_counts_its_time_anew_only_when_it_was_known_before():
+    before, after = web_stand_in.status(20), web_stand_in.status(20)
+    before["service"]["uptime_s"] = None
+    assert happened(before, after) == []
+    before["service"]["uptime_s"] = after["service"]["uptime_s"] + 1
+    assert [event["kind"] for event in happened(before, after)] == ["service"]
+
+
 def test_a_row_whose_clock_goes_on_is_not_sent_again():
     before, after = web_stand_in.status(20, tick=1), web_stand_in.status(20, tick=2)
     changed = {row["id"] for row in difference(before, after)["jobs"]}

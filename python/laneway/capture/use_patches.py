@@ -154,13 +154,3 @@ def looks_up_itself(kind: type) -> type | None:
         if isinstance(getattr(found, "own", found), types.FunctionType):
             return None if base is torch.nn.Module else base
     return None
-
-
-@contextlib.contextmanager
-def untold() -> Iterator[None]:
-    """Inside, no watch is told: for what the package itself looks up."""
-    around, _capturing.watch = getattr(_capturing, "watch", None), None
-    try:
-        yield
-    finally:
-        _capturing.watch = around

@@ -191,8 +191,7 @@ void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, L
 pipeline::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNoting& noting) {
   return [this, &job, &noting](Bytes moved) {
     noting.progress();
-    job.moved_bytes.store(moved.count(), std::memory_order_relaxed);
-    if (job.journal) job.journal->show_moved(moved);
+    job.shown().moved_bytes.store(moved.count(), std::memory_order_relaxed);
     fault_point("worker.image_part");
     const BookkeepingLock lock(context_.mutex);
     return !job.closing;

@@ -124,7 +124,9 @@ struct WorkerJob {
   std::atomic<bool> clean{false};
   // What the link carried of it per second when it came the last time; 0: not known.
   std::atomic<int64_t> link_rate{0};
-  std::atomic<int64_t> moved_bytes{0};  // of the image, by the copy that is under way
+  JobShown& shown() { return journal ? journal->shown() : shown_here; }
+  const JobShown& shown() const { return journal ? journal->shown() : shown_here; }
+  JobShown shown_here;  // without a journal
 
   // Whether the job's image is outside of the pool only, or was and is on its way back.
   bool is_away() const { return phase == Phase::waiting && clean; }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,22 +35,25 @@ TOPICS = (
 
 _INTRODUCTION = """# What the engine supports
 
-Every line was tried: a small model is trained for a few steps (or run forward) by plain PyTorch
-and through an embedded service, on the CPU with one thread, and all that is left is compared:
-results, parameters, buffers, optimizer state. The code behind a line is in
-`tests/python/support_rows/`. `.venv/bin/python tests/python/write_support.py --write` makes this
-page from the outcomes, and a test fails when it says anything else. PyTorch's own databases of
-operators, modules and optimizers were tried as well: see [OPERATORS.md](OPERATORS.md).
+Everything named here was tried: a small model is trained for a few steps (or run forward) by plain
+PyTorch and through an embedded service, on the CPU with one thread; all that is left is compared:
+results, parameters, buffers, optimizer state. `tests/python/support_rows/` has the code, and
+`.venv/bin/python tests/python/write_support.py --write` makes this page from the outcomes; a test
+fails when it says anything else. PyTorch's own databases of operators, modules and optimizers were
+tried as well: see [OPERATORS.md](OPERATORS.md).
 
 | it says | meaning |
 | --- | --- |
 | bit-equal | every byte is that of eager PyTorch |
-| equal within rounding | not the same bytes, nor more than rounding apart; the line says why |
+| equal within rounding | not the same bytes, nor more than rounding apart; the table says why |
 | refused | `laneway.Error` is raised, with these words, before anything is changed |
 | eager PyTorch refuses it too | there is nothing to be equal to: what torch says |
 
 In messages, FILE:LINE stands for the line of the user's at fault and its function.
 """
+
+_WHOLE_WORDS = {"break_long_words": False, "break_on_hyphens": False}
+_UNKNOWN = "got an unexpected keyword argument"  # torch's words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +109,7 @@ def page(tables: list[Group], outcomes: dict[tuple[str, str], Outcome]) -> str:
     """The page's text."""
     kinds = [outcomes[row.group, row.name].kind for table in tables for row in table.rows]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in (SAME, CLOSE, REFUSED, NOT_TORCH))
-    parts = [_INTRODUCTION, f"{len(kinds)} lines: {counts}.\n"]
+    parts = [_INTRODUCTION, f"{len(kinds)} cases: {counts}.\n"]
     for table in tables:
         parts.append(f"\n## {table.title}\n")
         if table.note:
@@ -120,8 +124,18 @@ def cell(outcome: Outcome) -> str:
 
 
 def _lines(table: Group, outcomes: dict[tuple[str, str], Outcome]) -> str:
-    rows = [f"| {r.name} | {cell(outcomes[r.group, r.name])} |\n" for r in table.rows]
-    return "| what | outcome |\n| --- | --- |\n" + "".join(rows)
+    """First the names of all rows that are bit-equal, then a table of the others by outcome."""
+    names: dict[str, list[str]] = {}
+    for row in table.rows:
+        names.setdefault(cell(outcomes[row.group, row.name]), []).append(row.name)
+    same = names.pop(SAME, [])
+    rows = [f"| {'; '.join(those)} | {outcome} |\n" for outcome, those in names.items()]
+    parts = []
+    if same:
+        parts.append(textwrap.fill(f"Bit-equal: {'; '.join(same)}.", 120, **_WHOLE_WORDS) + "\n")
+    if rows:
+        parts.append("| what | outcome |\n| --- | --- |\n" + "".join(rows))
+    return "\n".join(parts)
 
 
 def _matrix(table: Group, outcomes: dict[tuple[str, str], Outcome]) -> str:
@@ -131,7 +145,10 @@ def _matrix(table: Group, outcomes: dict[tuple[str, str], Outcome]) -> str:
     for row in table.rows:
         name, column = row.name.split(" / ")
         outcome = outcomes[row.group, row.name]
-        if outcome.message:
+        argument = column.replace(" ", "_")
+        if outcome.message == f"TypeError: {name}.__init__() {_UNKNOWN} '{argument}'":
+            text = "–"
+        elif outcome.message:
             number = notes.setdefault(cell(outcome), len(notes) + 1)
             short = "–" if outcome.kind == NOT_TORCH else outcome.kind
             text = f"{short} ({number})"
@@ -145,4 +162,5 @@ def _matrix(table: Group, outcomes: dict[tuple[str, str], Outcome]) -> str:
         for name, cells in lines.items()
     )
     listed = "".join(f"{number}. {text}\n" for text, number in notes.items())
-    return head + rule + body + ("\n" + listed if listed else "")
+    legend = "\n–: torch's has no such argument.\n\n"
+    return head + rule + body + legend + listed

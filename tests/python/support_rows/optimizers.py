@@ -196,7 +196,7 @@ def own_state(trial: Trial) -> None:
     trial.train(perceptron, batches(), make_optimizer=lambda m: Lion(m.parameters(), 0.01))
 
 
-@MORE("the same after one eager step")
+@MORE("an optimizer of your own that makes state, after one eager step")
 def own_state_warm(trial: Trial) -> None:
     trial.train(
         perceptron, batches(4), make_optimizer=lambda m: Lion(m.parameters(), 0.01), warm_up=1

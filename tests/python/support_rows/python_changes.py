@@ -140,7 +140,7 @@ def of_an_argument(parameter: Any, x: torch.Tensor) -> None:
 CHANGED.each(
     {
         "an attribute of a parameter: p.main_grad = p.grad * 2": setting,
-        "the same, added to what is there": adding,
+        "an attribute of a parameter, added to: p.main_grad += p.grad": adding,
         "an attribute of an argument": of_an_argument,
     },
     marking,
@@ -170,7 +170,7 @@ class Buffered(Remembering):
         self.register_buffer("hidden", torch.zeros(8, 5))
 
 
-@CHANGED("the same in a buffer")
+@CHANGED("a tensor in a buffer, for the next iteration")
 def buffered(trial: Trial) -> None:
     trial.train(Buffered, batches(3))
 

@@ -149,7 +149,7 @@ def accumulated(trial: Trial, set_to_none: bool) -> None:
 CLOSURES.each(
     {
         "micro-batches over several calls (kept gradients)": True,
-        "the same with zero_grad(set_to_none=False)": False,
+        "micro-batches over several calls, zero_grad(set_to_none=False)": False,
     },
     accumulated,
 )

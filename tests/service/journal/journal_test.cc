@@ -127,6 +127,22 @@ TEST(JournalView, SeesAJobsProgressAndNobodyElses) {
   EXPECT_FALSE(JournalFile(4096).view());
 }
 
+TEST(JournalView, HasWhatTheWorkerShowsOfAJobUntilTheRecordIsAnothers) {
+  const JournalFile file;
+  const auto view = file.view().value();
+  EXPECT_EQ(view->shown(3, JobId(1)), nullptr) << "a fresh file shows nothing";
+  const auto journal = file.map().value();
+  JobJournal job = journal->job(3);
+  job.open(JobId(1), {});
+  ASSERT_NE(view->shown(3, JobId(1)), nullptr);
+  job.shown().moved_bytes = 4096;
+  EXPECT_EQ(view->shown(3, JobId(1))->moved_bytes, 4096);
+  job.open(JobId(2), {});
+  EXPECT_EQ(view->shown(3, JobId(1)), nullptr);
+  EXPECT_EQ(view->shown(3, JobId(2))->moved_bytes, 0) << "the next job begins with nothing";
+  EXPECT_EQ(view->shown(limits::kMaxJobs, JobId(2)), nullptr);
+}
+
 TEST(JournalView, LooksWhileTheWriterGoesOn) {
   const JournalFile file;
   const auto view = file.view().value();

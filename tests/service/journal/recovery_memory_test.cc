@@ -2,15 +2,19 @@
 // writer died, that pieces never overlap, and that nobody reads what another owner wrote.
 #include "service/journal/recovery_memory.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <set>
+#include <string>
 
 #include "base/check.h"
 #include "tests/service/journal/single_step.h"
@@ -72,6 +76,23 @@ TEST(RecoveryMemory, PiecesOutliveTheirWriter) {
   EXPECT_TRUE(memory->find(kSnapshot).empty());
   EXPECT_TRUE(is_all(memory->add({PieceKind::snapshot, 4, 0}, kib(64)).value(), 0))
       << "another job does not read what the first one wrote";
+}
+
+TEST(RecoveryMemory, NoDescriptorOfItGoesToAProgramThatIsStarted) {
+  const MemoryFile file(mib(8));
+  const auto memory = file.take_over();
+  struct stat wanted {};
+  ASSERT_EQ(::fstat(file.descriptor(), &wanted), 0);
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(entry.path().filename());
+    struct stat status {};
+    if (::fstat(descriptor, &status) != 0 || status.st_ino != wanted.st_ino) continue;
+    if (status.st_dev != wanted.st_dev) continue;
+    ++seen;
+    EXPECT_NE(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0) << descriptor;
+  }
+  EXPECT_EQ(seen, 2) << "the file's, and the memory's own";
 }
 
 TEST(RecoveryMemory, ShowsWhatIsInUseToThoseWhoLook) {
