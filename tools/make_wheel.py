@@ -19,6 +19,7 @@ VENV = ROOT / ".venv"
 PLATFORM = f"manylinux_2_35_{os.uname().machine}"
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tools/wheel")]
 
+import patch_releases  # noqa: E402
 from torch_folders import NoTorch, folder_of  # noqa: E402
 
 import check_wheel  # noqa: E402
@@ -89,6 +90,23 @@ def tagged(wheel: pathlib.Path) -> pathlib.Path:
     return wheel.parent / done.stdout.strip().splitlines()[-1]
 
 
+def check_patch(wheel: pathlib.Path, patch: str) -> None:
+    """The wheel's binaries find their symbols in this patch release too ("2.12.0", or a folder),
+    with CUDA's libraries of the checkout's torch. Raises WheelError."""
+    try:
+        folder = pathlib.Path(patch) if "/" in patch else folder_of(patch, VENV / "bin/python")
+    except NoTorch as error:
+        raise WheelError(str(error)) from error
+    minor, version = version_in(folder), torch_versions.version_in(folder / "torch")
+    if minor not in check_wheel.check_contents(wheel):
+        raise WheelError(f"{wheel} has no binaries for torch {version}")
+    libraries = [*(VENV / "lib").glob("python3*/site-packages/nvidia/cu*/lib")]
+    missing = patch_releases.check(wheel, minor, folder.resolve(), libraries)
+    if missing:
+        raise WheelError(f"{len(missing)} symbols are not in torch {version}: {missing[:10]}")
+    print(f"dev: every symbol is in torch {version}")
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev wheel",
@@ -121,6 +139,14 @@ def parse_arguments() -> argparse.Namespace:
         help="check in environments like this one's, whose torch they take (repeatable; default: "
         "each .venv* of the checkout)",
     )
+    parser.add_argument(
+        "--patch",
+        action="append",
+        default=[],
+        metavar="VERSION|FOLDER",
+        help="check that its binaries find their symbols in this torch: 2.12.0 (downloaded once), "
+        "or a folder with an unpacked wheel (repeatable)",
+    )
     parser.add_argument("--wheel", type=pathlib.Path, help="check this one instead of building")
     parser.add_argument("--check-usage", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -135,6 +161,8 @@ def main() -> int:
         wheel = (arguments.wheel or make(arguments.out, arguments.torch)).resolve()
         if arguments.check or arguments.wheel:
             check_wheel.check(wheel, pythons)
+        for patch in arguments.patch:
+            check_patch(wheel, patch)
     except WheelError as error:
         print(f"dev: {error}", file=sys.stderr)
         return 1

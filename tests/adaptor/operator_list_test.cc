@@ -53,7 +53,7 @@ constexpr std::string_view kOfCudaAlone[] = {
     "aten::_scaled_dot_product_efficient_attention_backward"};
 
 // What torch no longer has, and the first minor version without it.
-constexpr std::pair<std::string_view, int> kGone[] = {{"aten::cholesky", 15}};
+constexpr std::pair<std::string_view, int> kGone[] = {{"aten::cholesky", 14}};
 
 bool is_gone(std::string_view name) {
   const int minor = std::stoi(std::string(torch_minor(TORCH_VERSION)).substr(sizeof "2." - 1));

@@ -30,7 +30,7 @@ def fused_adagrad(m: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.Adagrad(m.parameters(), lr=0.1, fused=True)
 
 
-# The fused Adagrad of torch 2.13 and later takes the loss scale itself, that of 2.11 does not.
+# The fused Adagrad of torch 2.12 and later takes the loss scale itself, that of 2.11 does not.
 ADAGRAD_IS_SCALED = getattr(fused_adagrad(nn.Linear(1, 1)), "_step_supports_amp_scaling", False)
 if ADAGRAD_IS_SCALED:
     OPTIMIZERS["adagrad"] = fused_adagrad
