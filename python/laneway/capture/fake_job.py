@@ -216,7 +216,7 @@ class FakeJob:
         try:
             with (
                 self._standing_in(),
-                side_effects.own_optimizers(copies),
+                side_effects.own_optimizers(copies, self._fakes),
                 side_effects.same_hyperparameters(copies),
                 torch.inference_mode(False),
                 torch.set_grad_enabled(records),

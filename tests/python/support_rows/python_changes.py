@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextvars
 import decimal
 import logging
-import pathlib
 import queue
 import random
-import tempfile
 import time
 import types
 from collections.abc import Callable, Iterator
@@ -236,11 +234,6 @@ def an_iterator() -> Any:
     return lambda loss: next(stream)
 
 
-def a_file() -> Any:
-    folder = tempfile.TemporaryDirectory()
-    return lambda loss: pathlib.Path(folder.name, "log").write_text("done")
-
-
 CHANGED.each(
     {
         "a meter that gets loss.item()": a_meter,
@@ -255,7 +248,6 @@ CHANGED.each(
         "random.random()": a_draw,
         "print()": lambda: lambda loss: print("done"),
         "a record of a logger": lambda: lambda loss: logging.getLogger("rows").error("done"),
-        "a file that is written": a_file,
         "time.perf_counter()": lambda: lambda loss: time.perf_counter(),
         "next() of an iterator outside": an_iterator,
     },

@@ -258,12 +258,12 @@ def replaced(trial: Trial) -> None:
     trial.train(plain, batches(3), around=around)
 
 
-def of_a_file(trial: Trial, read: Callable[[Any], float], grow: int = 0) -> None:
+def of_a_file(trial: Trial, read: Callable[[Any], float]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "factor"
 
         def put(value: float) -> None:
-            file.write_text(f"{value}{' ' * grow}")
+            file.write_text(str(value))
             (file.parent / "two").unlink(missing_ok=True)
             if value == 2.0:
                 (file.parent / "two").touch()
@@ -279,11 +279,6 @@ READ.each(
     },
     of_a_file,
 )
-
-
-@READ("a file of more than 64 KiB")
-def a_large_file(trial: Trial) -> None:
-    of_a_file(trial, lambda file: float(file.read_text()), grow=1 << 16)
 
 
 @READ("a container of more than 10,000 entries")
