@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 import laneway
 from laneway.jobs.forms.code_around import reads_gradients
-from support.both import batches, check_equal, net
+from support.both import batches, check_equal, check_refused, net, sgd
 
 
 def trained(lane: Any, model: nn.Module, inside: Any = lambda model: None) -> Any:
@@ -167,3 +167,49 @@ def test_a_step_that_its_own_closure_reaches() -> None:
         return the_step(count - 1) if count else 0
 
     assert not calls(the_step)
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+def test_an_optimizer_outside_of_the_step_zeroes_the_gradients_in_it(to_none, service) -> None:
+    """The step is forward and backward; the loop's optimizer is no part of it, and its zero_grad()
+    in the function is for what the job keeps."""
+
+    def job(lane):
+        model, first = net(), True
+        optimizer = sgd(model)
+
+        @lane.step(model, None)
+        def gradients(x, y):
+            if first:
+                optimizer.zero_grad(set_to_none=to_none)
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+
+        losses = []
+        for number, batch in enumerate(batches(6)):
+            first = number % 2 == 0
+            losses.append(gradients(*batch))
+            if not first:
+                optimizer.step()
+        return losses, model
+
+    check_equal(job, service)
+
+
+def test_zero_grad_of_what_is_no_part_of_the_step_is_refused(service) -> None:
+    def job(lane):
+        other = net()
+        optimizer = sgd(other)
+        for parameter in other.parameters():
+            parameter.grad = torch.ones_like(parameter)
+
+        @lane.step(net(), None)
+        def gradients(x, y):
+            optimizer.zero_grad()
+            return x.sum()
+
+        return gradients(*batches(1)[0])
+
+    words = r"calls zero_grad\(\) of an optimizer \(SGD\) that is not the step's own"
+    check_refused(job, service, words)

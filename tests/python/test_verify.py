@@ -7,9 +7,10 @@ in Python, in the random generators, in its arguments.
 from __future__ import annotations
 
 import copy
-import time
+import ctypes
+import decimal
 import types
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -42,8 +43,28 @@ def trained(model: nn.Module, service: Any, scale: Any, **options: Any) -> Any:
 # What is silently different is found.
 
 
-def test_a_step_that_reads_the_time_is_found_at_once(service) -> None:
-    train = trained(net(), service, lambda: time.perf_counter() % 1 + 0.5, verify=True)
+C = ctypes.CDLL(None)
+
+
+def drawn() -> float:
+    """Another number each time, by C code, which no capture sees."""
+    return C.rand() % 1000 / 1000 + 0.5
+
+
+@pytest.fixture
+def precision() -> Iterator[decimal.Context]:
+    """A setting that is asked for by a call, which no capture sees."""
+    with decimal.localcontext() as context:
+        context.prec = 1
+        yield context
+
+
+def scale() -> float:
+    return {1: 1.0, 2: 2.0}[decimal.getcontext().prec]
+
+
+def test_a_step_that_draws_by_c_code_is_found_at_once(service) -> None:
+    train = trained(net(), service, drawn, verify=True)
     with pytest.raises(VerificationError, match=r"iteration 1 of this step .* the result") as told:
         train(*batches(1)[0])
     error = told.value
@@ -53,17 +74,15 @@ def test_a_step_that_reads_the_time_is_found_at_once(service) -> None:
 
 
 @pytest.mark.parametrize(("verify", "found"), [(True, 4), (3, 3), (1, 3)])
-def test_a_file_that_changes_is_found_in_the_next_verified_iteration(
-    service, tmp_path: Path, verify, found
+def test_a_setting_that_changes_is_found_in_the_next_verified_iteration(
+    service, precision, verify, found
 ) -> None:
-    file = tmp_path / "scale"
-    file.write_text("1.0")
-    train = trained(net(), service, lambda: float(file.read_text()), verify=verify)
+    train = trained(net(), service, scale, verify=verify)
     iteration = 0
     with pytest.raises(VerificationError) as told:
         for iteration, batch in enumerate(batches(8), start=1):
             if iteration == 3:
-                file.write_text("2.0")
+                precision.prec = 2
             train(*batch)
     assert iteration == told.value.iteration == found
 
@@ -78,7 +97,7 @@ def test_a_difference_in_the_state_alone_is_found_and_named(service) -> None:
         loss = F.cross_entropy(model(x), y)
         loss.backward()
         with torch.no_grad():
-            model[2].bias[3] += time.perf_counter() % 1 + 0.5
+            model[2].bias[3] += drawn()
         return loss
 
     with pytest.raises(VerificationError, match=r"model/2\.bias at \[3\].*1 of 4 values") as told:
@@ -87,33 +106,27 @@ def test_a_difference_in_the_state_alone_is_found_and_named(service) -> None:
 
 
 def test_a_submitted_iteration_is_verified(service) -> None:
-    train = trained(net(), service, lambda: time.perf_counter() % 1 + 0.5, verify=True)
+    train = trained(net(), service, drawn, verify=True)
     with pytest.raises(VerificationError):
         train.submit(*batches(1)[0])
 
 
-def test_an_inference_that_reads_a_file_is_found(service, tmp_path: Path) -> None:
-    file, model = tmp_path / "scale", net()
-    file.write_text("1.0")
-    x = torch.randn(3, 8)
-    predict = laneway.inference(
-        model, service, closure=lambda m, x: m(x) * float(file.read_text()), verify=True
-    )
+def test_an_inference_that_asks_for_a_setting_is_found(service, precision) -> None:
+    model, x = net(), torch.randn(3, 8)
+    predict = laneway.inference(model, service, closure=lambda m, x: m(x) * scale(), verify=True)
     predict(x)
     predict(x)
-    file.write_text("2.0")
+    precision.prec = 2
     predict(x)
     with pytest.raises(VerificationError, match="iteration 4 of this inference"):
         predict(x)
 
 
-def test_eager_execution_that_raises_is_a_difference(service, tmp_path: Path) -> None:
-    file = tmp_path / "scale"
-    file.write_text("1.0")
-    train = trained(net(), service, lambda: float(file.read_text()), verify=True)
+def test_eager_execution_that_raises_is_a_difference(service, precision) -> None:
+    train = trained(net(), service, scale, verify=True)
     train(*batches(1)[0])
-    file.unlink()
-    with pytest.raises(VerificationError, match="eager execution, which raises FileNotFoundError"):
+    precision.prec = 3
+    with pytest.raises(VerificationError, match="eager execution, which raises KeyError"):
         train(*batches(1)[0])
 
 

@@ -180,7 +180,8 @@ class FakeJob:
         with swapped(modules, self._fakes, own), _quiet(_FAKE_LOGGER):
             pairs = [(real, self._fakes[id(real)]) for real in self._real]
             attributes = TensorAttributes(pairs, self.recorder.table.given)
-            watch = Watch(modules, functions, self._optimizers, self._fakes, attributes)
+            used = self._optimizers, self._fakes, attributes
+            watch = Watch(modules, functions, self.recorder, *used)
             effects = Effects(watch)
             try:
                 with watch.telling():
@@ -215,7 +216,7 @@ class FakeJob:
         try:
             with (
                 self._standing_in(),
-                side_effects.own_optimizers(copies),
+                side_effects.own_optimizers(copies, self._fakes),
                 side_effects.same_hyperparameters(copies),
                 torch.inference_mode(False),
                 torch.set_grad_enabled(records),

@@ -74,7 +74,7 @@ def mark_stale(tensor: torch.Tensor, error: CaptureError | None = None) -> None:
 
 
 class Recorder(TorchDispatchMode):
-    """Fills a value table and nodes. `phases[i]` is the phase in which nodes[i] was recorded (see
+    """Fills a value table and nodes; `phases[i]` is that in which nodes[i] was recorded (see
     late_form.Draft). One per capture, used by one thread; not to be used after it."""
 
     def __init__(
@@ -95,8 +95,7 @@ class Recorder(TorchDispatchMode):
         self.constants = Constants(fake_mode, slots)
         self.addressed = addressed.Addressed(self.table, self.constants)
         self.nodes: list[Node] = []
-        self.phases: list[str] = []
-        self.phase = "step"
+        self.phases, self.phase = list[str](), "step"
         self.drawing: set[str] = set()  # names of recorded operators that draw random numbers
         self.fresh: set[int] = set()  # storages of Python literals
         self.ignored: CaptureError | None = None  # raised in the step, which may have caught it
@@ -109,7 +108,7 @@ class Recorder(TorchDispatchMode):
         """A number that is no tensor: its value, and the object that stands for it in Python."""
         index = self.table.add_number(kind)
         known = self.known.number
-        node = ScalarNode(self._record_scalar, self._noted, known, kind, index, None, origin)
+        node = ScalarNode(self._record_scalar, self.noted, known, kind, index, None, origin)
         return index, node.symbol()
 
     def value_of(self, tensor: torch.Tensor) -> int:
@@ -382,17 +381,18 @@ class Recorder(TorchDispatchMode):
 
     def _record_scalar(self, op: str, operands: list, kind: ValueKind) -> int:
         index = self.table.add_number(kind)
-        arguments = [("", operand) for operand in operands]
-        results = [NodeResult(False, [index])]
+        arguments, results = [("", operand) for operand in operands], [NodeResult(False, [index])]
         self._append(Node(op, arguments, results, [], self._lines.current()))
         return index
 
     def text_refusal(self, of: str) -> CaptureError:
         """The error for text of what `of` names."""
-        return self._noted(refusal_words.text_of(of), refusal_words.OF_TEXT)
+        return self.noted(refusal_words.text_of(of), refusal_words.OF_TEXT)
 
-    def _noted(self, message: str, remedy: str) -> CaptureError:
-        self.ignored = self.ignored or self.refusal(message, remedy)
+    def noted(self, message: str, remedy: str, source: str | None = None) -> CaptureError:
+        """A refusal that ends the run where the user's code catches it, too."""
+        error = CaptureError(message, source=source or self._lines.current(), remedy=remedy)
+        self.ignored = self.ignored or error
         return self.ignored
 
     def refusal(self, message: str, remedy: str) -> CaptureError:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from laneway.capture import outside
 from laneway.capture.user_lines import is_internal
 from laneway.errors import CaptureError
 from laneway.native.process import SharedChange
@@ -59,7 +60,10 @@ def _is_torchs_own() -> bool:
 
 
 def _is_logging(frame: types.FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(os.path.dirname(logging.__file__))
+    """Or whoever makes the text that a user prints (outside.py)."""
+    return frame.f_code.co_filename.startswith(
+        (os.path.dirname(logging.__file__), outside.__file__)
+    )
 
 
 def _serve() -> None:

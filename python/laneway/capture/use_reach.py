@@ -66,13 +66,14 @@ _OF_TORCH = (
     *("torch.nn.modules", "torch.optim.lr_scheduler", "torch.optim.swa_utils"),
     *("torch.distributions", "torch.utils.data"),
 )
-# Not followed by their names: what makes or shows objects, and what watches them (use_patches.py).
-_NOT_RUN = frozenset(
-    {
-        *("__init__", "__new__", "__init_subclass__", "__repr__", "__str__", "__del__"),
-        *("__getattribute__", "__setattr__", "__delattr__"),
-    }
-)
+# Not followed by their names: what watches objects (use_patches.py); what makes them, where no code
+# names the class; and of a library's classes what makes or shows them.
+_NOT_RUN = frozenset({"__del__", "__getattribute__", "__setattr__", "__delattr__"})
+_MAKES = frozenset({"__init__", "__new__", "__init_subclass__"})
+_SHOWS = frozenset({"__repr__", "__str__"})
+_FUNCTION_OF: dict[type, str] = {property: "fget", functools.cached_property: "func"}
+_FUNCTION_OF |= {staticmethod: "__func__", classmethod: "__func__"}
+_FUNCTION_OF[functools.singledispatchmethod] = "dispatcher"
 # In the variables of code that is executed; captures change some of these (lookups.py).
 _BUILTINS = vars(builtins)
 _CACHED = type(functools.lru_cache(lambda: None))
@@ -95,6 +96,7 @@ class Reach:
     def __init__(self, watch: Watcher) -> None:
         self._watch = watch
         self._seen: set[int] = set()
+        self._of_objects: set[int] = set()  # classes that objects were found to be of
         self._held: list[Any] = []  # keeps those ids taken
         self._parts = 0
         self._array_bytes = 0  # of large arrays
@@ -123,16 +125,14 @@ class Reach:
         elif kind is types.BuiltinFunctionType:
             if value in BY_NAME:  # by another name
                 self._watch.names.note({("", WHOLE)})
+            self._watch.outside.comes_upon(value)
             self.value(value.__self__, place.then("own", "__self__"))
-        elif kind in (staticmethod, classmethod):
-            self.value(value.__func__, place.then("own", "__func__"))
-        elif kind in (property, functools.cached_property):
-            name = "fget" if kind is property else "func"
-            self.value(getattr(value, name), place.then("own", name))
+        elif kind in _FUNCTION_OF:
+            self.value(getattr(value, _FUNCTION_OF[kind]), place.then("own", _FUNCTION_OF[kind]))
         elif issubclass(kind, functools.partial) and value.func in BY_NAME and len(value.args) > 1:
             self._watch.names.note({("", str(value.args[1]))})
             self.value(value.args, place.then("own", "args"))
-        elif issubclass(kind, functools.partial):
+        elif issubclass(kind, (functools.partial, functools.partialmethod)):
             for name in ("func", "args", "keywords"):
                 self.value(getattr(value, name), place.then("own", name))
         elif isinstance(value, type):
@@ -169,11 +169,12 @@ class Reach:
         """Objects of this class are known: what Python may call of it without a look at the object,
         and the attributes of the class that code names."""
         for position, owner in enumerate(kind.__mro__):
-            if not is_watchable(owner) or owner is torch.nn.Module or id(owner) in self._seen:
+            if not is_watchable(owner) or owner is torch.nn.Module:
                 continue
-            self._seen.add(id(owner))
-            self._held.append(owner)
-            self.entries(owner, place.then("class", position, owner.__name__))
+            if id(owner) not in self._seen and id(owner) not in self._of_objects:
+                self._of_objects.add(id(owner))
+                self._held.append(owner)
+                self.entries(owner, place.then("class", position, owner.__name__))
 
     def _class(self, of: type, place: Place) -> None:
         if isinstance(of, abc.ABCMeta):
@@ -182,7 +183,7 @@ class Reach:
         for position, owner in enumerate(type(of).__mro__):  # metaclasses
             if not is_of_library(owner.__module__):
                 self._held.append(owner)
-                self.entries(owner, place.then("class", position, owner.__name__))
+                self.entries(owner, place.then("class", position, owner.__name__), True)
                 self._watch.names.also(owner, of.__name__)
                 self._watch.names.also(owner, place.words)
         for position, owner in enumerate(of.__mro__):
@@ -190,10 +191,11 @@ class Reach:
                 self._seen.add(id(owner))
                 if is_watchable(owner) and owner is not torch.nn.Module:
                     at = place if position == 0 else place.then("base", position, owner.__name__)
-                    self.entries(owner, at)
+                    self.entries(owner, at, True)
 
-    def entries(self, owner: type, place: Place) -> None:
-        """What may be read of a class: what Python calls by itself, and what code names."""
+    def entries(self, owner: type, place: Place, is_named: bool = False) -> None:
+        """What may be read of a class: what Python calls by itself, and what code names. Where it
+        `is_named` the step may make objects of it."""
         entries = vars(owner)
         if owner.__module__.startswith("torch."):
             return
@@ -204,8 +206,10 @@ class Reach:
         if is_users_own:
             words = f"the classes above {owner.__name__}"
             self._watch.guard("own", place, owner, "__mro__", owner.__mro__, words)
+        is_not_run = _NOT_RUN if is_users_own else _NOT_RUN | _SHOWS | _MAKES
+        is_not_run = is_not_run if is_named else is_not_run | _MAKES
         for name, value in list(entries.items()):
-            is_run = name.startswith("__") and name not in _NOT_RUN
+            is_run = name.startswith("__") and name not in is_not_run
             if is_run and isinstance(value, (types.FunctionType, staticmethod, classmethod)):
                 if is_users_own:
                     self._watch.entry(at, self._watch.names.entries_of(owner), name)

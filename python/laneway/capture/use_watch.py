@@ -24,6 +24,7 @@ from laneway.capture.byte_code import refuse_unknown_python
 from laneway.capture.chance import Chance
 from laneway.capture.code_names import Named, named_in
 from laneway.capture.fake_keys import FakeKeys
+from laneway.capture.outside import Noting, Outside
 from laneway.capture.tensor_attributes import TensorAttributes
 from laneway.capture.use_hooks import Hooks
 from laneway.capture.use_names import Names, is_of_library, is_plain_code
@@ -56,6 +57,7 @@ class Watch:
         self,
         modules: Iterable[torch.nn.Module],
         functions: Iterable[Any],
+        recorder: Noting | None,
         optimizers: use_optimizers.Pairs = (),
         fakes: dict[int, torch.Tensor] | None = None,
         tensors: TensorAttributes | None = None,
@@ -73,6 +75,7 @@ class Watch:
         self.names = Names(self)
         self._patched = Patched(self)
         self.chance = Chance()
+        self.outside = Outside(recorder, self)
         self.reach = Reach(self)
         self.hooks = Hooks(self.reach)
         self.fakes = fakes or {}  # of the job's tensors, by the tensor's id
@@ -91,7 +94,7 @@ class Watch:
             lookups.told_of_lookups(self.names),
             self.tensors.told_to(self),
         )
-        with tells[0], tells[1], tells[2], self.chance.refused():
+        with tells[0], tells[1], tells[2], self.chance.refused(), self.outside.seen():
             for number, root in enumerate(self._roots):
                 if number < self._module_count:
                     self._own_module(root, Place(None, "root", number, type(root).__name__))
@@ -271,6 +274,7 @@ class Watch:
             self.names.note(named.attributes - {("", code_names.WHOLE)})
         else:
             self.names.note(named.attributes, named.put)
+            self.outside.names(named.attributes)
             if named.finds_modules:
                 self.reach.every_module()
         if not code_names.is_installed(code):

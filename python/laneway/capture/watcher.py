@@ -38,6 +38,12 @@ class Tensors(Protocol):
     def add_outer(self, tensor: torch.Tensor, place: Place) -> None: ...
 
 
+class Outside(Protocol):
+    """outside.Outside."""
+
+    def comes_upon(self, value: Any) -> None: ...
+
+
 class Watcher(Protocol):
     """use_watch.Watch."""
 
@@ -50,6 +56,9 @@ class Watcher(Protocol):
 
     @property
     def names(self) -> Names: ...
+
+    @property
+    def outside(self) -> Outside: ...
 
     @property
     def reach(self) -> Reach: ...

@@ -6,6 +6,8 @@ import abc
 import functools
 import logging
 import math
+import pathlib
+import tempfile
 import types
 from collections.abc import Callable
 from typing import Any
@@ -254,6 +256,29 @@ def replaced(trial: Trial) -> None:
         return lambda: setattr(layer, "forward", lambda x: F.linear(x, layer.weight))
 
     trial.train(plain, batches(3), around=around)
+
+
+def of_a_file(trial: Trial, read: Callable[[Any], float]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "factor"
+
+        def put(value: float) -> None:
+            file.write_text(str(value))
+            (file.parent / "two").unlink(missing_ok=True)
+            if value == 2.0:
+                (file.parent / "two").touch()
+
+        put(1.0)
+        scaled(trial, lambda: (lambda: read(file), put))
+
+
+READ.each(
+    {
+        "a number in a file": lambda file: float(file.read_text()),
+        "whether a file is there": lambda file: 1.0 + (file.parent / "two").exists(),
+    },
+    of_a_file,
+)
 
 
 @READ("a container of more than 10,000 entries")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from torch.utils import _pytree as pytree
 from laneway.capture.border import can_be_laid_out
 from laneway.capture.capture import CapturedJobGraph
 from laneway.capture.guards import Guards
-from laneway.capture.signature import InputSignature, OtherForm
+from laneway.capture.signature import InputSignature, OtherForm, OutputSignature
 from laneway.capture.uses import MISSING, attributes_of, is_same, short
 from laneway.errors import LayoutError
 from laneway.graph.graph_ir import TORCH_OF_DTYPE, ValueKind
@@ -83,17 +84,18 @@ class GraphCall:
         self._binder = Binder(captured.inputs, optimizers, captured.fixed, *left)
         self._warned = False  # that submit() writes no argument
         self._is_by_layout = captured.guards is None and not captured.uses.asked
-        self._outer: OuterTensors | None = None
+        self.outer: OuterTensors | None = None
         if captured.uses.tensors:
             tensors, contents = captured.uses.tensors, job.outer_contents
-            self._outer = OuterTensors(tensors, captured.slots, captured.fixed, job, contents)
-        replaced = None if self._outer is None else self._outer.replaced
+            self.outer = OuterTensors(tensors, captured.slots, captured.fixed, job, contents)
+        replaced = None if self.outer is None else self.outer.replaced
         self.reads = UseGuards(captured.uses, replaced)
         self._effects = captured.uses.effects
+        self._changes = bool(self._effects) or self.outer is not None
         specs = [_output_spec(captured, value) for value in captured.graph.outputs]
         generators = captured.generators
         strides = _unusual_strides(captured)
-        self._outputs = Outputs(specs, captured.outputs.rebuild, len(generators), strides)
+        self._outputs = Outputs(specs, _rebuilder(captured.outputs), len(generators), strides)
         positions = self._binder.generator_positions
         self._draws = Draws(job, generators, positions) if generators else None
         # Bound here: looking them up is part of every call.
@@ -102,9 +104,7 @@ class GraphCall:
 
     def holds(self) -> bool:
         """Whether what the capture read of Python is as it was."""
-        if not self.reads.hold():
-            return False
-        return self._outer is None or self._outer.difference() is None
+        return self.reads.hold() and (self.outer is None or self.outer.difference() is None)
 
     def take(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
         """Raises OtherForm, and nothing has happened, when the arguments are not of the form that
@@ -128,8 +128,8 @@ class GraphCall:
     def difference(self, args: tuple, kwargs: dict[str, Any]) -> str | None:
         """In what the call is not the graph's, in words; None when in nothing."""
         difference = self.reads.difference() or self.form.difference(args, kwargs)
-        if difference is None and self._outer is not None:
-            return self._outer.difference()
+        if difference is None and self.outer is not None:
+            return self.outer.difference()
         return difference
 
     def run(self, frame: Frame) -> Any:
@@ -138,15 +138,16 @@ class GraphCall:
             result = self._run_once(frame)
         else:
             result = self._draws.run(frame, self._run_once)
-        self._change()
+        if self._changes:
+            self._change()
         return result
 
     def _change(self) -> None:
         """Makes the changes that the step makes in Python."""
         for effect in self._effects:
             effect.do()
-        if self._outer is not None:
-            self._outer.write_back()
+        if self.outer is not None:
+            self.outer.write_back()
 
     def _run_once(self, frame: Frame, drawn: Drawn | None = None) -> Any:
         buffers = self._outputs.buffers()
@@ -288,6 +289,14 @@ def _unusual_strides(captured: CapturedJobGraph) -> dict[int, tuple[int, ...]]:
         if own and can_be_laid_out(value.sizes, value.strides, TORCH_OF_DTYPE[value.dtype]):
             found[position] = tuple(value.strides)
     return found
+
+
+def _rebuilder(outputs: OutputSignature) -> Callable[[list[Any]], Any]:
+    """What makes the step's result of the graph's outputs. Where it is one of them, nothing is put
+    together."""
+    structure, leaves = outputs.structure, outputs.leaves
+    is_one = structure.is_leaf() and isinstance(leaves[0], int) and not outputs.left
+    return operator.itemgetter(leaves[0]) if is_one else outputs.rebuild
 
 
 def _output_spec(

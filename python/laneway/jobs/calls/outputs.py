@@ -40,21 +40,31 @@ class Outputs:
         self._rebuild = rebuild
         self._generators = generators
         self._strides = strides
-        self._single_tensor = len(specs) == 1 and specs[0][2] is None
+        self._are_tensors = all(number is None for _, _, number in specs)
+        self._natives: list[Any] = []  # of calls that have ended
         self._bytes = [
             torch.empty(0, dtype=dtype).element_size() * _product(sizes)
             for dtype, sizes, _ in specs
         ]
 
     def buffers(self) -> Buffers:
-        native = ffi.new("laneway_output[]", len(self._specs))
+        """Room for the outputs of one iteration, which rebuild() takes back."""
+        try:
+            native = self._natives.pop()
+        except IndexError:
+            native = self._new_native()
         tensors = []
         for i, (dtype, sizes, _) in enumerate(self._specs):
             tensor = torch.empty(sizes, dtype=dtype)
             native[i].data = tensor.data_ptr()
-            native[i].bytes = self._bytes[i]
             tensors.append(tensor)
         return Buffers(native, tensors)
+
+    def _new_native(self) -> Any:
+        native = ffi.new("laneway_output[]", len(self._specs))
+        for i, size in enumerate(self._bytes):
+            native[i].bytes = size
+        return native
 
     def rebuild(
         self,
@@ -62,20 +72,26 @@ class Outputs:
         targets: Sequence[torch.Tensor] = (),
         drawn: Drawn | None = None,
     ) -> Any:
-        """The step's result. The last outputs are what the step left in `targets` and the states of
-        generators, which `drawn` gets."""
-        end = len(buffers.tensors) - self._generators
+        """The step's result, once for each buffers(). The last outputs are what the step left in
+        `targets` and the states of generators, which `drawn` gets."""
+        tensors = buffers.tensors
+        self._natives.append(buffers.native)
+        end = len(tensors) - self._generators
         if drawn is not None:
-            drawn.left = buffers.tensors[end:]
+            drawn.left = tensors[end:]
         if targets:
-            write_back(targets, buffers.tensors[end - len(targets) : end])
-        for position, strides in self._strides.items():
-            buffers.tensors[position] = _laid_out(buffers.tensors[position], strides)
-        values = [
-            tensor if number is None else number(tensor.item())
-            for tensor, (_, _, number) in zip(buffers.tensors, self._specs)
-        ]
-        return self._rebuild(values)
+            write_back(targets, tensors[end - len(targets) : end])
+        if self._strides:
+            for position, strides in self._strides.items():
+                tensors[position] = _laid_out(tensors[position], strides)
+        if self._are_tensors:
+            return self._rebuild(tensors)
+        return self._rebuild(
+            [
+                tensor if number is None else number(tensor.item())
+                for tensor, (_, _, number) in zip(tensors, self._specs)
+            ]
+        )
 
 
 def _laid_out(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:

@@ -18,6 +18,8 @@ from torch.backends import mha
 
 from laneway.jobs.calls.generated import all_of
 
+# torch's own function asks for this, behind a question that is false outside of TorchScript.
+_FAST_PATH = "_is_fastpath_enabled"
 # Named by what a user calls to set them. The dtype of autocast counts when it is off, too: a step
 # may turn it on without naming one.
 _OF_GRADIENTS = {
@@ -36,7 +38,11 @@ _READS = {
     "torch.nn.attention.sdpa_kernel (math)": _C._get_math_sdp_enabled,
     "torch.nn.attention.sdpa_kernel (efficient)": _C._get_mem_efficient_sdp_enabled,
     "torch.nn.attention.sdpa_kernel (cudnn)": _C._get_cudnn_sdp_enabled,
-    "torch.backends.mha.set_fastpath_enabled()": mha.get_fastpath_enabled,
+    "torch.backends.mha.set_fastpath_enabled()": (
+        partial(vars(mha).__getitem__, _FAST_PATH)
+        if _FAST_PATH in vars(mha)
+        else mha.get_fastpath_enabled
+    ),
 }
 # Read where autocast is on for some device.
 _OF_AUTOCAST = {

@@ -159,7 +159,9 @@ class Variants:
         if call is None or seen < 0:
             return None
         try:
-            if not self._conditions.hold(call.conditions) or not call.holds():
+            if not self._conditions.hold(call.conditions) or not call.reads.hold():
+                return None
+            if call.outer is not None and call.outer.difference() is not None:
                 return None
             frame = call.take(args, kwargs)
         except OtherForm:

@@ -100,7 +100,7 @@ class EagerRun:
     ) -> Any:
         records = torch.is_grad_enabled()  # leaving inference_mode sets it
         pairs = list(zip(own, copies.optimizers))
-        watch = Watch(modules, self._functions, pairs, copies.of)
+        watch = Watch(modules, self._functions, None, pairs, copies.of)
         effects = Effects(watch)
         try:
             with (
