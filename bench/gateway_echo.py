@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from laneway.serve.app import Answer, App
 from laneway.serve.doors import Doors
+from laneway.serve.room import Room
 from laneway.serve.server import server_of
 from laneway.web.listen import Place, opened
 
@@ -20,7 +21,7 @@ class Echo:
 def main() -> None:
     listening, place = opened(Place("127.0.0.1", 0))
     print(f"echo ready: http://{place.netloc()}", flush=True)
-    doors = Doors(cast(App, Echo()), place, None)
+    doors = Doors(cast(App, Echo()), place, Room(), None)
     asyncio.run(server_of(doors).serve(sockets=[listening]))
 
 

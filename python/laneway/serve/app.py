@@ -13,7 +13,7 @@ from laneway.serve.gateway import Gateway
 from laneway.serve.model import Model
 from laneway.serve.problem import Problem
 
-_EXTENSIONS = ["binary_tensor_data", "model_repository", "statistics"]
+EXTENSIONS = ["binary_tensor_data", "model_repository", "statistics"]
 
 
 class Answer:
@@ -87,7 +87,7 @@ class App:
         match parts:
             case [] | [""]:
                 told = {"name": "laneway", "version": laneway.__version__}
-                return Answer(200, {**told, "extensions": _EXTENSIONS})
+                return Answer(200, {**told, "extensions": EXTENSIONS})
             case ["health", "live"]:
                 return Answer(200, {})
             case ["health", "ready"]:

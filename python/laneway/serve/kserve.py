@@ -98,14 +98,11 @@ def in_order(spec: Spec, found: dict[str, Tensor]) -> list[Tensor]:
 def _tensor(name: str, row: dict[str, Any], binary: memoryview) -> tuple[Tensor, int]:
     """The tensor, and how many of the bytes are its own."""
     datatype, shape = row.get("datatype"), row.get("shape")
-    if datatype not in tensors.DATATYPES:
-        raise Problem(
-            400, f"input '{name}' has datatype {datatype!r}: give {', '.join(tensors.DATATYPES)}"
-        )
+    check_datatype(name, datatype)
     sized = checked_shape(name, shape)
     parameters = row.get("parameters") or {}
     if not isinstance(parameters, dict) or "shared_memory_region" in parameters:
-        raise Problem(400, f"input '{name}': shared memory is not taken here, send its bytes")
+        raise no_shared_memory(name)
     size = parameters.get("binary_data_size")
     if size is None:
         data = tensors.from_json(name, datatype, sized, row.get("data"))
@@ -113,6 +110,26 @@ def _tensor(name: str, row: dict[str, Any], binary: memoryview) -> tuple[Tensor,
     if type(size) is not int or not 0 <= size <= len(binary):
         raise Problem(400, f"input '{name}' has {size!r} bytes, and {len(binary)} are left")
     return Tensor(datatype, sized, binary[:size].tobytes()), size
+
+
+def check_datatype(name: str, datatype: Any) -> None:
+    """Raises Problem for one that is not served."""
+    if datatype not in tensors.DATATYPES:
+        known = ", ".join(tensors.DATATYPES)
+        raise Problem(400, f"input '{name}' has datatype {datatype!r}: give {known}")
+
+
+def no_shared_memory(name: str) -> Problem:
+    return Problem(400, f"input '{name}': shared memory is not taken here, send its bytes")
+
+
+def no_output(name: Any, names: list[str]) -> Problem:
+    known = ", ".join(names)
+    return Problem(400, f"there is no output {str(name)[:200]!r}; the model has {known}")
+
+
+def no_output_parameters(name: str) -> Problem:
+    return Problem(400, f"output '{name}': only binary_data is taken of its parameters")
 
 
 def checked_shape(name: str, shape: Any) -> tuple[int, ...]:
@@ -147,12 +164,10 @@ def _outputs(spec: Spec, given: dict[str, Any]) -> list[tuple[int, bool]]:
             raise Problem(400, f"outputs: {str(row)[:200]!r} is no object with name")
         name = row.get("name")
         if name not in names:
-            raise Problem(
-                400, f"there is no output {str(name)[:200]!r}; the model has {', '.join(names)}"
-            )
+            raise no_output(name, names)
         own = row.get("parameters") or {}
         if not isinstance(own, dict) or "shared_memory_region" in own or own.get("classification"):
-            raise Problem(400, f"output '{name}': only binary_data is taken of its parameters")
+            raise no_output_parameters(name)
         wanted.append((names.index(name), own.get("binary_data", binary) is True))
     return wanted
 

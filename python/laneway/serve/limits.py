@@ -3,6 +3,10 @@
 CONNECTIONS = 1024  # at once; a further one gets 503
 BODY_BYTES = 64 << 20  # of a request
 BODIES_BYTES = 256 << 20  # of all requests that are being answered; a further one gets 429
+READS = (
+    BODIES_BYTES // BODY_BYTES
+)  # messages of gRPC, whose length is not told, that are read at once
+STATUS_BYTES = 2048  # of a sentence in gRPC's status: a client takes 8 KiB, escaped, with the rest
 BODY_S = 60.0  # in which a body must have come
 HEAD_BYTES = 512 << 10  # an event loop reads 256 KiB at once, so a body's beginning counts too
 IDLE_S = 75  # that a connection is kept without a request
