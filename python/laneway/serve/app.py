@@ -137,7 +137,7 @@ class App:
 
     async def _infer(self, model: Model, headers: Any, body: bytes) -> Answer:
         length = next((v.decode("latin-1") for k, v in headers if k == kserve.HEADER_LENGTH), None)
-        request = kserve.parsed(model.spec, body, length)
+        request = kserve.parsed(model.spec, body, length, model.heads)
         outputs = await model.infer(request.inputs)
         facts = model.facts
         made, head = kserve.answer(facts.name, facts.version, model.spec, request, outputs)
