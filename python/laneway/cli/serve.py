@@ -10,7 +10,7 @@ from typing import Any
 from laneway.errors import InvalidInput
 
 NEEDS = "pip install 'laneway[serve]'"
-_LIBRARIES = ("starlette", "uvicorn", "httptools", "grpc", "google")
+_LIBRARIES = ("starlette", "uvicorn", "httptools", "prometheus_client", "grpc", "google")
 
 
 def add_to(commands: Any, shared: list[argparse.ArgumentParser]) -> None:
@@ -21,8 +21,9 @@ def add_to(commands: Any, shared: list[argparse.ArgumentParser]) -> None:
         description="Answer HTTP with the models of a folder, until Ctrl-C or SIGTERM: KServe v2, "
         "with --grpc over gRPC, too, and OpenAI's models and embeddings. A model is imported and "
         "captured at its first request; those that are not used leave the pool by themselves. "
-        "Prints `laneway serve ready: ADDRESS… models NAME,… pid N`. The service may come later, or go and come back. "
-        f"docs/serve.md has the form of a model's folder. Needs {NEEDS}.",
+        "Prints `laneway serve ready: ADDRESS… models NAME,… pid N`. The service may come later, "
+        "or go and come back. docs/serve.md has the form of a model's folder. "
+        f"Needs {NEEDS}.",
         epilog="exit codes: 0 ended as asked, 1 failed, 2 wrong usage, 4 the place to listen on "
         "cannot be had",
         parents=shared,

@@ -10,6 +10,7 @@ from typing import Any
 import laneway
 from laneway.serve import kserve, limits, openai
 from laneway.serve.gateway import Gateway
+from laneway.serve.metrics import CONTENT_TYPE, Metrics
 from laneway.serve.model import Model
 from laneway.serve.problem import Problem
 
@@ -76,6 +77,10 @@ class App:
                 return Answer(200, openai.model(self._gateway, name))
             case "POST", "v1", "embeddings":
                 return Answer(200, await openai.embeddings(self._gateway, kserve.read_json(body)))
+            case "GET", "metrics":
+                loaded, there = self._gateway.loaded(), self._gateway.link.there
+                text = await asyncio.to_thread(Metrics(loaded, there).text)
+                return Answer(200, text, [(b"content-type", CONTENT_TYPE.encode())])
             case "GET", "healthz":
                 return Answer(200, {"serve": "ready", "service": self._service()})
         raise Problem(404, f"there is no {method} /{'/'.join(parts)[:200]}")
