@@ -1,7 +1,9 @@
 """The metrics and statistics of `laneway serve`: figures are those of what was answered, and
 promtool finds nothing wrong with them."""
 
+import re
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -80,6 +82,13 @@ def test_statistics_tell_each_size_of_a_batch():
 def test_promtool_finds_nothing_wrong_with_the_metrics():
     done = promtool("check", "metrics", given=Metrics([busy(), model("b")], False).text())
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+
+
+def test_the_alerts_use_names_that_are_there():
+    known = {key[1] for key in samples(Metrics([busy()], True).text())}
+    text = (Path(__file__).resolve().parents[2] / "docs/monitoring/alerts.yml").read_text()
+    used = set(re.findall(r"\blaneway_inference_\w+", text))
+    assert used and used <= known
 
 
 def test_the_gateway_tells_them(tmp_path):
