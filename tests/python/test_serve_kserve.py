@@ -6,7 +6,7 @@ import json
 import pytest
 
 from laneway.serve import limits
-from laneway.serve.kserve import answer, parsed
+from laneway.serve.kserve import answer, parsed, read_json, written
 from laneway.serve.problem import Problem
 from laneway.serve.spec import Spec, TensorSpec
 from laneway.serve.tensors import Tensor
@@ -75,6 +75,16 @@ def test_numbers_in_the_head_are_not_kept():
     b = {"name": "b", "datatype": "INT8", "shape": [2], "parameters": {"binary_data_size": 2}}
     text = json.dumps({"inputs": [a, b], "parameters": {"binary_data_output": True}}).encode()
     assert read(heads, text, B).inputs[1].data == B and heads == {}
+
+
+@pytest.mark.parametrize("text", [b"", b"[" * 100_000, b'{"a": NaN}', b'{"a": 1e999}', b"\xff"])
+def test_what_is_no_json_is_refused(text):
+    with pytest.raises(Problem, match="the body is no JSON"):
+        read_json(text)
+
+
+def test_a_text_that_is_no_utf_8_can_be_told():
+    assert json.loads(written({"why": "a\udcffb", "n": 1.5})) == {"why": "a\udcffb", "n": 1.5}
 
 
 def test_heads_are_bounded():

@@ -10,7 +10,7 @@ from typing import Any
 from laneway.errors import InvalidInput
 
 NEEDS = "pip install 'laneway[serve]'"
-_LIBRARIES = ("starlette", "uvicorn", "httptools", "prometheus_client", "grpc", "google")
+_LIBRARIES = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client", "grpc", "google")
 
 
 def add_to(commands: Any, shared: list[argparse.ArgumentParser]) -> None:

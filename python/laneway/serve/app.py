@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import urllib.parse
 from typing import Any
 
@@ -26,8 +25,7 @@ class Answer:
         self, code: int, body: Any, headers: list[tuple[bytes, bytes]] | None = None
     ) -> None:
         self.code = code
-        as_json = not isinstance(body, bytes)
-        self.body = json.dumps(body).encode() if as_json else body
+        self.body = body if isinstance(body, bytes) else kserve.written(body)
         self.headers = headers or [(b"content-type", b"application/json")]
 
     async def send(self, send: Any) -> None:

@@ -7,6 +7,8 @@ import dataclasses
 import json
 from typing import Any
 
+import orjson
+
 from laneway.serve import limits, tensors
 from laneway.serve.problem import Problem
 from laneway.serve.spec import Spec
@@ -92,22 +94,23 @@ def _remembered(
     return known
 
 
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON: send it as binary")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
-
-
 def read_json(text: bytes) -> dict[str, Any]:
     """Raises Problem for what is no JSON, or no object."""
     try:
-        given = _DECODER.decode(text.decode())
-    except (ValueError, RecursionError) as error:
+        given = orjson.loads(text)
+    except ValueError as error:
         raise Problem(400, f"the body is no JSON: {error}") from None
     if not isinstance(given, dict):
         raise Problem(400, f"the body is a {type(given).__name__}: give an object")
     return given
+
+
+def written(document: Any) -> bytes:
+    """The JSON of it."""
+    try:
+        return orjson.dumps(document)
+    except TypeError:  # a text that is no UTF-8, such as the name of a file: with escapes
+        return json.dumps(document).encode()
 
 
 def _id(given: dict[str, Any]) -> str | None:
@@ -253,7 +256,7 @@ def answer(
     told: dict[str, Any] = {"model_name": name, "model_version": version, "outputs": rows}
     if request.id is not None:
         told["id"] = request.id
-    head = json.dumps(told).encode()
+    head = written(told)
     if known is not None:
         known.answered = (shapes, head)
     return (b"".join([head, *parts]), len(head)) if parts else (head, None)
