@@ -125,7 +125,7 @@ def test_tritonclient_as_it_is(serve):
     assert index["linear"] == "READY" and index["two"] == "UNAVAILABLE"
     (stats,) = client.get_inference_statistics("linear").model_stats
     over_http = serve.get("/v2/models/linear/stats").json()["model_stats"][0]
-    assert stats.inference_count == over_http["inference_count"] >= 5
+    assert stats.inference_count == over_http["inference_count"] >= 1
     assert stats.inference_stats.success.ns == over_http["inference_stats"]["success"]["ns"] > 0
     client.unload_model("linear")
     assert len(client.get_model_repository_index().models) == 3
@@ -258,7 +258,8 @@ def test_a_deadline_a_cancelled_call_and_a_full_queue(tmp_path):
         assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
         wait_until(lambda: counts(serve)["cancel"] == 1, "its cancellation")
         first = stub.ModelInfer.future(request(x, "big"), timeout=PROMPT_S)
-        wait_until(lambda: serve.infer("big", [row(x)]).code == 429, "the first one in the queue")
+        waits = b'laneway_inference_pending_requests{model="big",version="1"} 1.0'
+        wait_until(lambda: waits in serve.get("/metrics").body, "the first one in the queue")
         code, why = refused(stub.ModelInfer, request(x, "big"))
         assert code == grpc.StatusCode.RESOURCE_EXHAUSTED and "its queue holds no more" in why
         first.cancel()
