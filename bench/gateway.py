@@ -1,9 +1,10 @@
 """gateway: what does `laneway serve` add to a request, and what do batches gain?
 
-One caller at a time asks for one row of an mlp, as JSON and as bytes; beside it, interleaved, the
-same bytes go to an empty echo of the same server (bench/gateway_echo.py), and the same row to the
-service from a client of its own, directly. The gateway is held to the sum of both. Then 16 callers
-ask at once: the gateway's requests a second over the echo's, and those of the same model with
+One caller at a time asks for one row of an mlp, as JSON and as bytes over HTTP, and over gRPC;
+beside it, interleaved, the same bytes go to an empty echo of the same servers
+(bench/gateway_echo.py), and the same row to the service from a client of its own, directly. The
+gateway is held to the sum of both. Then 16 callers ask at once, over HTTP and as bytes: the
+gateway's requests a second over the echo's, and those of the same model with
 max_batch 8 over max_batch 1. Callers are threads of this process, which takes a part of the
 machine's cores from what is measured, of both sides alike."""
 
@@ -21,9 +22,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
 import torch
 
 import laneway
+from laneway.serve.messages import CLASSES, SERVICE
 
 from . import stats
 from .daemon import Daemon
@@ -63,7 +66,7 @@ AT_ONCE, QUICK_AT_ONCE = 100, 20  # of a caller
 
 
 def cases() -> list[str]:
-    return ["json", "binary", "callers", "batch"]
+    return ["json", "binary", "grpc", "callers", "batch"]
 
 
 def run(options: Options) -> Report:
@@ -71,9 +74,10 @@ def run(options: Options) -> Report:
     trials = min(options.trials, 5) if options.quick else options.trials
     with tempfile.TemporaryDirectory(prefix="laneway-bench-") as folder, Daemon() as daemon:
         words = ["laneway.cli", "serve", "--address", daemon.address, "--listen", "127.0.0.1:0"]
+        words += ["--grpc", "127.0.0.1:0"]
         words += ["--models", str(_models(Path(folder))), "--scratch", f"{folder}/scratch"]
         with _Program(words) as served, _Program(["bench.gateway_echo"]) as echo:
-            for case in ("json", "binary"):
+            for case in ("json", "binary", "grpc"):
                 if options.wants(case):
                     progress(f"gateway: {case}")
                     calibration.sample()
@@ -118,7 +122,9 @@ class _Program:
         line = self._process.stdout.readline()
         if " ready: " not in line:
             raise RuntimeError(f"{words[0]} said {line!r}")
-        self.host = line.split()[2 if line.startswith("echo") else 3].removeprefix("http://")
+        words = line.split()
+        self.host = next(w for w in words if w.startswith("http://")).removeprefix("http://")
+        self.rpc = next(w for w in words if w.startswith("grpc://")).removeprefix("grpc://")
 
     def __enter__(self) -> _Program:
         return self
@@ -176,6 +182,31 @@ class _Caller:
             self._opened.close()
 
 
+class _RpcCaller:
+    """A channel that is kept, and one request as bytes."""
+
+    def __init__(self, host: str, model: str) -> None:
+        request = CLASSES["ModelInferRequest"](model_name=model)
+        request.inputs.add(name="x", datatype="FP32", shape=[1, 64])
+        request.raw_input_contents.append(_input().numpy().tobytes())
+        self._request = request.SerializeToString()
+        self._channel = grpc.insecure_channel(host)
+        self._call = self._channel.unary_unary(f"/{SERVICE}/ModelInfer")
+
+    def ask(self) -> bytes:
+        """The answer. Raises grpc.RpcError."""
+        return self._call(self._request)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+def _caller(program: _Program, case: str) -> _Caller | _RpcCaller:
+    if case == "grpc":
+        return _RpcCaller(program.rpc, "mlp")
+    return _Caller(program.host, "mlp", case)
+
+
 def _input() -> torch.Tensor:
     return torch.linspace(-1, 1, 64).reshape(1, 64)
 
@@ -198,10 +229,7 @@ def _one_at_a_time(
     trials: int,
     count: int,
 ) -> None:
-    callers = {
-        "gateway": _Caller(served.host, "mlp", case),
-        "echo": _Caller(echo.host, "mlp", case),
-    }
+    callers = {"gateway": _caller(served, case), "echo": _caller(echo, case)}
     every: dict[str, list[float]] = {"gateway": [], "echo": [], "direct": []}
     space: dict[str, Callable[[], torch.nn.Module]] = {}
     exec(CODE, space)
@@ -209,7 +237,7 @@ def _one_at_a_time(
         predict, x = laneway.inference(space["load"](), service=service, sync="manual"), _input()
         calls: dict[str, Callable[[], object]] = {name: c.ask for name, c in callers.items()}
         calls["direct"] = lambda: predict(x)
-        if case == "binary" and not callers["gateway"].ask().endswith(predict(x).numpy().tobytes()):
+        if case != "json" and not callers["gateway"].ask().endswith(predict(x).numpy().tobytes()):
             raise RuntimeError("the gateway's answer has other bits than the service's")
         for call in calls.values():
             _milliseconds(call, count)  # loads, connects, warms up

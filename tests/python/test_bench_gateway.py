@@ -2,6 +2,7 @@
 
 import pytest
 
+pytest.importorskip("grpc", reason="grpcio is not installed")
 from bench import gateway
 from bench.harness import Options
 
@@ -11,7 +12,7 @@ def test_it_measures_all_that_it_says(monkeypatch):
         monkeypatch.setattr(gateway, name, 2)
     report = gateway.run(Options(trials=2, quick=True))
     rows = {(row["case"], row["metric"]): row for row in report.rows}
-    for case in ("json", "binary"):
+    for case in ("json", "binary", "grpc"):
         for metric in ("p50", "p99"):
             both = sum(rows[case, f"{name}_{metric}_ms"]["value"] for name in ("echo", "direct"))
             over = rows[case, f"{metric}_over_both"]

@@ -226,6 +226,20 @@ def test_requests_of_one_model_run_as_a_batch_where_that_is_asked_for(serve):
     assert reply.code == 400 and "9 rows; max_batch is 8" in reply.error
 
 
+def test_requests_that_come_while_a_batched_model_loads_find_all_of_its_forms(daemon, tmp_path):
+    """The first form of the job is there before the others are: a batch must not run into that."""
+    folder = tmp_path / "models"
+    folder.mkdir(mode=0o755)
+    write_model(folder, "batched", more="max_batch = 8")
+    x = torch.randn(16, 8)
+    with Serve(folder, daemon.address) as serve, concurrent.futures.ThreadPoolExecutor(16) as pool:
+        wait_until(lambda: serve.get("/v2/health/ready").code == 200, "the service")
+        for _ in range(3):
+            ask = [pool.submit(serve.infer, "batched", [row(one[None])]) for one in x]
+            assert [one.result().code for one in ask] == [200] * 16
+            assert serve.ask("POST", "/v2/repository/models/batched/unload").code == 200
+
+
 def test_embeddings_of_tokens(serve):
     assert "embed" in [one["id"] for one in serve.get("/v1/models").json()["data"]]
     assert serve.get("/v1/models/embed").json()["object"] == "model"

@@ -209,7 +209,7 @@ def test_a_new_form_of_a_changed_model_is_refused(daemon, tmp_path):
 
 
 @contextlib.contextmanager
-def full_pool(tmp_path, more):
+def full_pool(tmp_path, more, *words):
     """A gateway whose model 'big' waits for memory that a pinned job has, and that job."""
     folder = tmp_path / "models"
     folder.mkdir(mode=0o755)
@@ -219,7 +219,7 @@ def full_pool(tmp_path, more):
         pinned = laneway.inference(torch.nn.Linear(1000, 6000), service=service, name="pinned")
         pinned(torch.zeros(1, 1000))
         service.pin("pinned")
-        with Serve(folder, daemon.address) as serve:
+        with Serve(folder, daemon.address, *words) as serve:
             yield serve, pinned
 
 

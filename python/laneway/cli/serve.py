@@ -10,19 +10,20 @@ from typing import Any
 from laneway.errors import InvalidInput
 
 NEEDS = "pip install 'laneway[serve]'"
-_LIBRARIES = ("starlette", "uvicorn", "httptools")
+_LIBRARIES = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client", "grpc", "google")
 
 
 def add_to(commands: Any, shared: list[argparse.ArgumentParser]) -> None:
     """Adds the command to the subparsers of the command line."""
     serve = commands.add_parser(
         "serve",
-        help="answer HTTP with models of a folder that the service runs, until Ctrl-C",
+        help="answer HTTP and gRPC with models of a folder that the service runs, until Ctrl-C",
         description="Answer HTTP with the models of a folder, until Ctrl-C or SIGTERM: KServe v2, "
-        "and OpenAI's models and embeddings. A model is imported and captured at its first "
-        "request; those that are not used leave the pool by themselves. Prints `laneway serve "
-        "ready: ADDRESS models NAME,… pid N`. The service may come later, or go and come back. "
-        f"docs/serve.md has the form of a model's folder. Needs {NEEDS}.",
+        "with --grpc over gRPC, too, and OpenAI's models and embeddings. A model is imported and "
+        "captured at its first request; those that are not used leave the pool by themselves. "
+        "Prints `laneway serve ready: ADDRESS… models NAME,… pid N`. The service may come later, "
+        "or go and come back. docs/serve.md has the form of a model's folder. "
+        f"Needs {NEEDS}.",
         epilog="exit codes: 0 ended as asked, 1 failed, 2 wrong usage, 4 the place to listen on "
         "cannot be had",
         parents=shared,
@@ -39,6 +40,12 @@ def add_to(commands: Any, shared: list[argparse.ArgumentParser]) -> None:
         default="127.0.0.1:8643",
         help="or unix:PATH; port 0 chooses one; other than loopback only with --api-key-file; "
         "default: %(default)s",
+    )
+    serve.add_argument(
+        "--grpc",
+        metavar="HOST:PORT",
+        help="answer gRPC there, too; port 0 chooses one; other than loopback only with "
+        "--api-key-file; default: nowhere",
     )
     serve.add_argument(
         "--api-key-file",
@@ -58,6 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command and returns its exit code."""
     try:
         from laneway.serve import server
+
+        if arguments.grpc is not None:
+            from laneway.serve import rpc_doors  # noqa: F401 (server loads it where it is needed)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _LIBRARIES:
             raise
@@ -69,7 +79,14 @@ def run(arguments: argparse.Namespace) -> int:
         place, file = place_of(arguments.listen), arguments.api_key_file
         check_reach(place, file, "--listen", "--api-key-file")
         key = None if file is None else token_in(file, "--api-key-file")
-        options = server.Options(arguments.models, place, key, arguments.address, arguments.scratch)
+        rpc = None if arguments.grpc is None else place_of(arguments.grpc, "--grpc")
+        if rpc is not None:
+            if rpc.path:
+                raise InvalidInput(f"--grpc {arguments.grpc}: give HOST:PORT or [IPV6]:PORT")
+            check_reach(rpc, file, "--grpc", "--api-key-file")
+        options = server.Options(
+            arguments.models, place, rpc, key, arguments.address, arguments.scratch
+        )
         server.serve(options)
     except InvalidInput as error:
         print(f"laneway: {error}", file=sys.stderr)

@@ -1,4 +1,5 @@
-"""`laneway serve`: a gateway that answers HTTP with models of a service, in a process of its own.
+"""`laneway serve`: a gateway that answers HTTP and gRPC with models of a service, in a process of
+its own.
 
 It is an ordinary client of the service. Its libraries (the extra `laneway[serve]`) are loaded by
 this folder alone. The process runs no code of a model and does not import torch: children that it

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import urllib.parse
 from typing import Any
 
 import laneway
 from laneway.serve import kserve, limits, openai
 from laneway.serve.gateway import Gateway
+from laneway.serve.metrics import CONTENT_TYPE, Metrics
 from laneway.serve.model import Model
 from laneway.serve.problem import Problem
 
-_EXTENSIONS = ["binary_tensor_data", "model_repository", "statistics"]
+EXTENSIONS = ["binary_tensor_data", "model_repository", "statistics"]
 
 
 class Answer:
@@ -25,8 +25,7 @@ class Answer:
         self, code: int, body: Any, headers: list[tuple[bytes, bytes]] | None = None
     ) -> None:
         self.code = code
-        as_json = not isinstance(body, bytes)
-        self.body = json.dumps(body).encode() if as_json else body
+        self.body = body if isinstance(body, bytes) else kserve.written(body)
         self.headers = headers or [(b"content-type", b"application/json")]
 
     async def send(self, send: Any) -> None:
@@ -76,6 +75,10 @@ class App:
                 return Answer(200, openai.model(self._gateway, name))
             case "POST", "v1", "embeddings":
                 return Answer(200, await openai.embeddings(self._gateway, kserve.read_json(body)))
+            case "GET", "metrics":
+                loaded, there = self._gateway.loaded(), self._gateway.link.there
+                text = await asyncio.to_thread(Metrics(loaded, there).text)
+                return Answer(200, text, [(b"content-type", CONTENT_TYPE.encode())])
             case "GET", "healthz":
                 return Answer(200, {"serve": "ready", "service": self._service()})
         raise Problem(404, f"there is no {method} /{'/'.join(parts)[:200]}")
@@ -87,7 +90,7 @@ class App:
         match parts:
             case [] | [""]:
                 told = {"name": "laneway", "version": laneway.__version__}
-                return Answer(200, {**told, "extensions": _EXTENSIONS})
+                return Answer(200, {**told, "extensions": EXTENSIONS})
             case ["health", "live"]:
                 return Answer(200, {})
             case ["health", "ready"]:
@@ -137,7 +140,7 @@ class App:
 
     async def _infer(self, model: Model, headers: Any, body: bytes) -> Answer:
         length = next((v.decode("latin-1") for k, v in headers if k == kserve.HEADER_LENGTH), None)
-        request = kserve.parsed(model.spec, body, length)
+        request = kserve.parsed(model.spec, body, length, model.heads)
         outputs = await model.infer(request.inputs)
         facts = model.facts
         made, head = kserve.answer(facts.name, facts.version, model.spec, request, outputs)

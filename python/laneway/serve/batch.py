@@ -45,6 +45,11 @@ def with_rows(shapes: Shapes, rows: int) -> Shapes:
     return tuple((rows, *shape[1:]) for shape in shapes)
 
 
+def kind(spec: Spec, shapes: Shapes) -> Shapes:
+    """The same for shapes that differ in rows of a batch alone."""
+    return with_rows(shapes, 0) if spec.batched() else shapes
+
+
 def all_forms(spec: Spec, shapes: Shapes) -> list[Shapes]:
     """The forms that a request of these shapes, and others that differ in rows alone, run in."""
     if not spec.batched():

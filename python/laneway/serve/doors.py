@@ -9,6 +9,7 @@ from typing import Any
 from laneway.serve import limits
 from laneway.serve.app import App, quietly, refusal
 from laneway.serve.problem import Problem
+from laneway.serve.room import Room
 from laneway.web.doors import Closed, bearer_of, body, few, fits
 from laneway.web.listen import Place, hosts_of, known_host
 
@@ -19,10 +20,9 @@ _FREE = ("/healthz", "/v2/health/live", "/v2/health/ready")
 class Doors:
     """An ASGI application around the routes. `place` has the port that was chosen."""
 
-    def __init__(self, app: App, place: Place, key: str | None) -> None:
-        self._app, self._place, self._key = app, place, key
+    def __init__(self, app: App, place: Place, room: Room, key: str | None) -> None:
+        self._app, self._place, self._room, self._key = app, place, room, key
         self._hosts = hosts_of(place)
-        self._held = 0  # bytes of bodies that are being answered
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -49,7 +49,7 @@ class Doors:
             answer = refusal(problem)
             answer.headers.append((b"connection", b"close"))
         finally:
-            self._held -= held
+            self._room.give(held)
         scope.pop("laneway.gone", None)
         await answer.send(send)
 
@@ -70,8 +70,5 @@ class Doors:
         text = headers.get("content-length")
         length = limits.BODY_BYTES if text is None or not text.isdigit() else int(text[:12])
         length = min(length, limits.BODY_BYTES)
-        if self._held + length > limits.BODIES_BYTES:
-            why = f"requests with {limits.BODIES_BYTES} bytes are being answered: try again"
-            raise Problem(429, why, limits.RETRY_S)
-        self._held += length
+        self._room.take(length)
         return length

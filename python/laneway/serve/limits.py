@@ -3,6 +3,8 @@
 CONNECTIONS = 1024  # at once; a further one gets 503
 BODY_BYTES = 64 << 20  # of a request
 BODIES_BYTES = 256 << 20  # of all requests that are being answered; a further one gets 429
+READS = BODIES_BYTES // BODY_BYTES  # messages of gRPC, of untold length, that are read at once
+STATUS_BYTES = 2048  # of a sentence in gRPC's status: a client takes 8 KiB, escaped, with the rest
 BODY_S = 60.0  # in which a body must have come
 HEAD_BYTES = 512 << 10  # an event loop reads 256 KiB at once, so a body's beginning counts too
 IDLE_S = 75  # that a connection is kept without a request
@@ -11,6 +13,10 @@ STOP_S = 5  # in which open requests may end at SIGTERM
 WAITERS = 8  # threads that wait for answers, whatever the number of requests
 SLICE_NS = 20_000_000  # of a wait; after it, who has gone and who else waits is looked at
 SHORT_SLICE_NS = 1_000_000  # the same while more requests wait than there are waiters
+HEAD_KEPT_BYTES = 4096  # of a request's JSON head; a longer one is parsed each time
+HEADS_KEPT = 64  # of them, of a model
+AT_ONCE_NS = 500_000  # of a wait in the event loop itself; to a thread and back takes as long
+AT_ONCE_CREDIT = 8  # quick iterations that make up for one that was waited for in vain
 IN_FLIGHT = 2  # iterations of a model that the service has at once: one runs, one is next
 
 QUEUE = 64  # requests of a model that wait, unless its model.toml says another bound

@@ -1,22 +1,22 @@
-"""One version of a model: from its folder to a job, and requests to iterations."""
+"""One version of a model: from its folder to a job. Its requests are in runs.py."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
 import time
 from typing import Any
 
 from laneway import errors
 from laneway.serve import batch, limits
-from laneway.serve.batch import Ask, Waiting
+from laneway.serve.batch import Ask
 from laneway.serve.counts import Counts
+from laneway.serve.kserve import Known
 from laneway.serve.link import Link
 from laneway.serve.making import Form, Making, Plan
-from laneway.serve.native_job import Graph, Iteration, NativeJob, Placing
+from laneway.serve.native_job import Graph, NativeJob, Placing
 from laneway.serve.problem import Problem, of_service
 from laneway.serve.repository import Facts
+from laneway.serve.runs import TAKEN, Runs
 from laneway.serve.spec import Shapes
 from laneway.serve.tensors import Tensor, byte_count
 
@@ -27,20 +27,17 @@ class Model:
     def __init__(self, facts: Facts, making: Making, link: Link) -> None:
         self.facts, self.spec = facts, facts.spec
         self._making, self._link = making, link
+        self.heads: dict[bytes, Known] = {}  # of requests, as they came over HTTP
         self.state, self.why = "UNAVAILABLE", ""
         self.counts = Counts()
         self.pending = 0  # requests that are not answered
-        self._waiting = Waiting()
-        self._in_flight = 0
+        self._runs = Runs(self.spec, self.counts, link, self._told)
         self._plan: Plan | None = None
         self._forms: dict[Shapes, Form] = {}  # the newest last
-        self._job: NativeJob | None = None
-        self._graphs: dict[Shapes, Graph] = {}
         self._preparing: asyncio.Task[None] | None = None
-        self._prepares: Shapes = ()  # the form that it was begun for
+        self._prepares: Shapes = ()  # the kind of shapes that it was begun for
         self.failed: Problem | None = None  # why it is not loaded again by itself
         self._placing: Placing | None = None
-        self._timer: asyncio.TimerHandle | None = None
 
     async def infer(self, inputs: list[Tensor]) -> list[Tensor]:
         """The outputs for these inputs, which are in the order of model.toml. Raises Problem."""
@@ -51,8 +48,11 @@ class Model:
             raise Problem(429, told, limits.RETRY_S)
         start, self.pending = time.perf_counter_ns(), self.pending + 1
         try:
-            async with asyncio.timeout(self.spec.deadline_ms / 1e3):
-                outputs = await self._run(inputs)
+            ask = self._runs.asked(inputs)
+            if ask is None or not ask.answer.done():
+                async with asyncio.timeout(self.spec.deadline_ms / 1e3):
+                    ask = await self._run(inputs, ask)
+            outputs = self._outputs(ask)
             self.counts.success.add(time.perf_counter_ns() - start)
             return outputs
         except TimeoutError:
@@ -76,8 +76,7 @@ class Model:
         """Ends its job and forgets what was made of it; what waits is answered 503."""
         if self._preparing is not None:
             self._preparing.cancel()
-        for ask in self._waiting.take_all():
-            _fail(ask, Problem(503, f"'{self.facts.name}' was unloaded", limits.RETRY_S))
+        self._runs.send_away(f"'{self.facts.name}' was unloaded")
         self.failed, self.state, self.why = None, "UNAVAILABLE", "unloaded"
         plan, self._plan, self._forms = self._plan, None, {}
         await self._end_job()
@@ -86,8 +85,7 @@ class Model:
 
     def lose_job(self) -> None:
         """The service that had it is gone: the next request offers the job again."""
-        self._job, self._graphs = None, {}
-        self._send_away()
+        self._runs.leave()
         if self.state == "READY":
             self.state, self.why = "UNAVAILABLE", "the service was away: it is offered again"
 
@@ -123,107 +121,24 @@ class Model:
             where = "it is being imported and captured"
         return f"'{self.facts.name}': {self.spec.deadline_ms:g} ms have passed, and {where}"
 
-    async def _run(self, inputs: list[Tensor]) -> list[Tensor]:
-        shapes = tuple(tensor.shape for tensor in inputs)
-        if batch.form_shapes(self.spec, shapes) not in self._graphs:
-            await self._ready_for(shapes)
-        data = [tensor.data for tensor in inputs]
-        ask = Ask(shapes, data, asyncio.get_running_loop().create_future())
-        self._waiting.add(ask)
-        self._pump()
+    async def _run(self, inputs: list[Tensor], ask: Ask | None) -> Ask:
+        """Returns when it is answered."""
+        while ask is None:
+            await self._ready_for(tuple(tensor.shape for tensor in inputs))
+            ask = self._runs.asked(inputs)
         try:
-            shapes_of, outputs = await ask.answer
+            await ask.answer
         except asyncio.CancelledError:
-            self._drop(ask)
+            self._runs.drop(ask)
             raise
+        return ask
+
+    def _outputs(self, ask: Ask) -> list[Tensor]:
+        shapes_of, outputs = ask.answer.result()
         return [
             Tensor(spec.datatype, shape, data)
             for spec, shape, data in zip(self.spec.outputs, shapes_of, outputs)
         ]
-
-    def _drop(self, ask: Ask) -> None:
-        """Its caller has gone, or its time has passed."""
-        ask.gone = True
-        self._waiting.remove(ask)
-        together = ask.iteration
-        if together is not None and all(one.gone for one in together[1]):
-            together[0].gone = True
-
-    def _pump(self) -> None:
-        """Starts what may run now."""
-        while self._waiting and self._in_flight < limits.IN_FLIGHT and self._job is not None:
-            if self._waits_for_more():
-                return
-            asks = self._waiting.take(self.spec)
-            rows = sum(ask.rows for ask in asks) if self.spec.batched() else 0
-            shapes = asks[0].shapes
-            if self.spec.batched():
-                rows = batch.form_rows(rows, self.spec.max_batch)
-                shapes = batch.with_rows(shapes, rows)
-            graph = self._graphs.get(shapes)
-            if graph is None:  # the job was lost, or the form dropped, since it asked
-                for ask in asks:
-                    _fail(ask, Problem(503, "the model was taken from the service", limits.RETRY_S))
-                continue
-            given = batch.joined(asks, rows) if self.spec.batched() else asks[0].data
-            iteration = Iteration(self._job, graph, graph.inputs(given))
-            for ask in asks:
-                ask.iteration = (iteration, asks)
-                self.counts.queue.add(time.perf_counter_ns() - ask.since_ns)
-            self._in_flight += 1
-            self._link.waiters.over(iteration).add_done_callback(
-                functools.partial(self._ended, time.perf_counter_ns(), iteration, graph, asks, rows)
-            )
-
-    def _waits_for_more(self) -> bool:
-        """Whether the next batch is not full and may still wait; then a timer starts it."""
-        delay_ns = self.spec.max_delay_us * 1000
-        if not delay_ns or self._waiting.rows(self.spec) >= self.spec.max_batch:
-            return False
-        left_ns = self._waiting.oldest_ns() + delay_ns - time.perf_counter_ns()
-        if left_ns <= 0:
-            return False
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(left_ns / 1e9, self._on_timer)
-        return True
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._pump()
-
-    def _ended(
-        self,
-        start: int,
-        iteration: Iteration,
-        graph: Graph,
-        asks: list[Ask],
-        rows: int,
-        over: asyncio.Future[None],
-    ) -> None:
-        self._in_flight -= 1
-        self.counts.compute.add(time.perf_counter_ns() - start)
-        for ask in asks:
-            ask.iteration = None
-        error = over.exception() or iteration.failed
-        if error is None and not iteration.gone:
-            self._answer(iteration, graph, asks, rows)
-        elif error is not None:
-            problem = self._told(error, iteration.job)
-            for ask in asks:
-                _fail(ask, problem)
-        self._pump()
-
-    def _answer(self, iteration: Iteration, graph: Graph, asks: list[Ask], rows: int) -> None:
-        self.counts.executions += 1
-        self.counts.last_ms = time.time_ns() // 1_000_000
-        chosen = [iteration.outputs[index] for index in graph.form.outputs]
-        shapes = [graph.form.every[index][1] for index in graph.form.outputs]
-        every = batch.divided(asks, chosen, rows) if self.spec.batched() else [chosen]
-        for ask, data in zip(asks, every):
-            self.counts.rows += ask.rows if self.spec.batched() else 1
-            if not ask.answer.done():
-                own = [(ask.rows, *s[1:]) for s in shapes] if self.spec.batched() else shapes
-                ask.answer.set_result((own, data))
 
     def _told(self, error: BaseException, job: NativeJob) -> Problem:
         """The answer for an error of the job, which is offered again where that may help; one that
@@ -231,7 +146,7 @@ class Model:
         if not isinstance(error, errors.Error):
             return Problem(409, f"'{self.facts.name}': {type(error).__name__}: {error}")
         problem = of_service(error, limits.RETRY_S)
-        if job is not self._job:
+        if job is not self._runs.job:
             return problem
         if isinstance(error, errors.ServiceUnavailable):
             self._link.look_again()
@@ -247,21 +162,15 @@ class Model:
         self._link.keep(task)
 
     async def _end_job(self) -> None:
-        job, self._job, self._graphs = self._job, None, {}
-        self._send_away()
+        job = self._runs.leave()
         if job is not None:
             await asyncio.to_thread(job.close)
-
-    def _send_away(self) -> None:
-        """The job is gone: what waited for it would wait until somebody asks for a new one."""
-        for ask in self._waiting.take_all():
-            _fail(ask, Problem(503, "the model was taken from the service", limits.RETRY_S))
 
     async def _ready_for(self, shapes: Shapes) -> None:
         """Returns when the job has the forms for these shapes. Others may wait for the same; who
         goes away stops nobody's loading."""
-        wanted = batch.form_shapes(self.spec, shapes)
-        while wanted not in self._graphs:
+        wanted = batch.kind(self.spec, shapes)
+        while not self._runs.has(shapes):
             if self.failed is not None:
                 raise self.failed
             if self._preparing is None:
@@ -289,7 +198,7 @@ class Model:
         if error is None:
             self.state, self.why = "READY", ""
         elif isinstance(error, Problem):
-            if self._job is None:
+            if self._runs.job is None:
                 self.state, self.why = "UNAVAILABLE", error.why
             if error.code == 409 and self._plan is None:
                 self.failed = error  # until it is loaded again, or its folder changes
@@ -306,7 +215,7 @@ class Model:
         self.counts.load.add(time.perf_counter_ns() - start)
 
     async def _make_and_offer(self, shapes: Shapes) -> None:
-        if self._job is None:
+        if self._runs.job is None:
             self.state, self.why = "LOADING", ""
         service = await self._link.service()
         wanted = [s for s in batch.all_forms(self.spec, shapes) if s not in self._forms]
@@ -326,7 +235,7 @@ class Model:
 
     async def _offer(self, service: Any) -> None:
         """Gives the service the job, and the forms that it has not. Raises errors.Error."""
-        if self._job is None:
+        if self._runs.job is None:
             plan, priority = self._plan, self.spec.priority
             assert plan is not None
             job = await asyncio.to_thread(NativeJob, service, self.facts.job, plan, priority)
@@ -343,36 +252,29 @@ class Model:
                 raise
             finally:
                 self._placing = None
-            self._job, self._graphs = job, {plan.first.shapes: Graph(plan.first, 0)}
-        job = self._job
+            self._runs.job = job
+            self._runs.graphs[plan.first.shapes] = Graph(plan.first, 0)
+        job, graphs = self._runs.job, self._runs.graphs
         await self._drop_forms()
         for shapes, form in self._forms.items():
-            if shapes not in self._graphs:
+            if shapes not in graphs:
                 graph = await asyncio.to_thread(form.graph.read_bytes)
                 number = await asyncio.to_thread(job.add, graph)
-                if self._job is not job:
-                    raise Problem(503, "the model was taken from the service", limits.RETRY_S)
-                self._graphs[shapes] = Graph(form, number)
-
-    def _kind(self, shapes: Shapes) -> Shapes:
-        """The same for forms that differ in rows alone."""
-        return batch.with_rows(shapes, 0) if self.spec.batched() else shapes
+                if self._runs.job is not job:
+                    raise Problem(503, TAKEN, limits.RETRY_S)
+                graphs[shapes] = Graph(form, number)
+        self._runs.kinds = {batch.kind(self.spec, shapes) for shapes in self._forms}
 
     async def _drop_forms(self) -> None:
         """Leaves the newest shapes, and the plan's, with all of their sizes: a batch of any of
         them must find its form."""
         assert self._plan is not None
-        kinds = list(dict.fromkeys(map(self._kind, self._forms)))
-        kinds.remove(self._kind(self._plan.first.shapes))
+        kinds = list(dict.fromkeys(batch.kind(self.spec, shapes) for shapes in self._forms))
+        kinds.remove(batch.kind(self.spec, self._plan.first.shapes))
         gone = kinds[: max(0, len(kinds) + 1 - limits.FORMS)]
-        for shapes in [one for one in self._forms if self._kind(one) in gone]:
+        self._runs.kinds -= set(gone)
+        for shapes in [one for one in self._forms if batch.kind(self.spec, one) in gone]:
             await asyncio.to_thread(self._forms.pop(shapes).forget)
-            graph = self._graphs.pop(shapes, None)
-            if graph is not None and self._job is not None:
-                await asyncio.to_thread(self._job.drop, graph.number)
-
-
-def _fail(ask: Ask, problem: Problem) -> None:
-    if not ask.answer.done():
-        with contextlib.suppress(asyncio.InvalidStateError):
-            ask.answer.set_exception(problem)
+            graph = self._runs.graphs.pop(shapes, None)
+            if graph is not None and self._runs.job is not None:
+                await asyncio.to_thread(self._runs.job.drop, graph.number)

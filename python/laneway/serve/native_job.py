@@ -16,10 +16,12 @@ from laneway.serve.tensors import byte_count
 
 
 class Graph:
-    """A form of a job: its number there, and bytes of inputs that are the same in each call."""
+    """A form of a job: its number there, and bytes of inputs that are the same in each call.
+    `has_run`: whether the memory that it shares with the service is made."""
 
     def __init__(self, form: Form, number: int) -> None:
         self.form, self.number = form, number
+        self.has_run = False
         self._fixed = [None if isinstance(one, int) else one.read_bytes() for one in form.inputs]
         self.out_bytes = [byte_count(d or "FP64", shape) for d, shape in form.every]
 
@@ -140,8 +142,8 @@ class Iteration:
         self.gone = False  # nobody wants it any more
 
     def begin(self) -> bool:
-        """Runs it where that takes no wait. Whether it is over."""
-        return self.gone or self._over(self._begun())
+        """Gives it to the service, unless that was done. Whether it is over."""
+        return self.gone or (self._pending is None and self._over(self._begun()))
 
     def _begun(self) -> bool:
         inputs, keep = ffi.new("laneway_input[]", max(1, len(self._given))), []
@@ -156,23 +158,15 @@ class Iteration:
             self._native[index].bytes = len(room)
         pending, error = ffi.new("laneway_submission **"), bindings.new_error()
         lib = self.job.library.lib
-        code = lib.laneway_run(
-            self.job.handle,
-            self._graph.number,
-            inputs,
-            len(self._given),
-            self._native,
-            len(self.outputs),
-            pending,
-            error,
-        )
+        count = len(self._given)
+        handle, number = self.job.handle, self._graph.number
+        code = lib.laneway_submit(handle, number, inputs, count, pending, error)
         self._given = keep  # alive until it is over
-        if code == bindings.PENDING:
-            self._pending = ffi.gc(pending[0], lib.laneway_submission_release)
-            return False
         if code != bindings.OK:
             self.failed = bindings.exception_of(code, error)
-        return True
+            return True
+        self._pending = ffi.gc(pending[0], lib.laneway_submission_release)
+        return False
 
     def look(self, timeout_ns: int) -> bool:
         """Whether it is over. Takes back what nobody wants and has not begun."""

@@ -15,6 +15,7 @@ from laneway.serve.app import App
 from laneway.serve.doors import Doors
 from laneway.serve.gateway import Gateway
 from laneway.serve.repository import Repository
+from laneway.serve.room import Room
 from laneway.serve.scratch import Scratch
 from laneway.web.connections import Protocol, Server
 from laneway.web.listen import Place, forget, opened
@@ -26,8 +27,11 @@ class _Protocol(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Options:
+    """`rpc`: where gRPC is answered, if anywhere."""
+
     models: str
     place: Place
+    rpc: Place | None
     key: str | None
     address: str | None
     scratch: str | None
@@ -58,6 +62,13 @@ def server_of(application: Any) -> Server:
     )
 
 
+def _rpc_doors(gateway: Gateway, room: Room, key: str | None) -> Any:
+    from laneway.serve.rpc import Rpc  # the libraries only where gRPC is asked for
+    from laneway.serve.rpc_doors import RpcDoors
+
+    return RpcDoors(Rpc(gateway), room, key)
+
+
 async def _serve(
     listening: socket.socket,
     place: Place,
@@ -66,7 +77,13 @@ async def _serve(
     scratch: Scratch,
 ) -> None:
     gateway = Gateway(repository, scratch, options.address)
-    server = server_of(Doors(App(gateway), place, options.key))
+    room = Room()
+    server = server_of(Doors(App(gateway), place, room, options.key))
+    where = f"unix:{place.path}" if place.path else f"http://{place.netloc()}"
+    rpc = None
+    if options.rpc is not None:
+        rpc = _rpc_doors(gateway, room, options.key)
+        where += f" grpc://{rpc.open(options.rpc).netloc()}"
 
     def stop() -> None:
         server.should_exit = True
@@ -75,7 +92,8 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     await gateway.begin()
-    where = f"unix:{place.path}" if place.path else f"http://{place.netloc()}"
+    if rpc is not None:
+        await rpc.begin()
     names = ",".join(repository.names())
     if options.key is None:
         told = "it answers whoever reaches it on this machine, as --api-key-file was not given"
@@ -84,4 +102,6 @@ async def _serve(
     try:
         await server.serve(sockets=[listening])
     finally:
+        if rpc is not None:
+            await rpc.end()
         await gateway.close()

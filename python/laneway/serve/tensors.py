@@ -49,6 +49,11 @@ def torch_name(datatype: str) -> str:
     return _FACTS[datatype][1]
 
 
+def array_code(datatype: str) -> str:
+    """The code of `array` for it; "" of FP16 and BF16."""
+    return _FACTS[datatype][2]
+
+
 def byte_count(datatype: str, shape: tuple[int, ...]) -> int:
     return math.prod(shape) * element_bytes(datatype)
 

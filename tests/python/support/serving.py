@@ -88,6 +88,8 @@ class Serve:
             raise AssertionError(f"not ready: {self.ready!r}: {self.process.communicate()}")
         self.url = self.ready.split()[3]
         self.host = self.url.removeprefix("http://")
+        rpc = [one for one in self.ready.split() if one.startswith("grpc://")]
+        self.rpc = rpc[0].removeprefix("grpc://") if rpc else None
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from laneway.jobs.files import state_file
 from laneway.jobs.files.progress import NOW, Progress, When
+from laneway.jobs.watch.shown_progress import shown
 
 
 class StepFiles:
@@ -41,12 +42,14 @@ class StepFiles:
             self._progress.plan(path, every)
             return
         iterations = self.iterations
-        state_file.save(path, self.state_dict() | {"iterations": iterations})
+        with shown(f"saving {path}"):
+            state_file.save(path, self.state_dict() | {"iterations": iterations})
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Loads a file that save() wrote, as load_state_dict() does, and its `iterations`, if it
         has them. Raises OSError, and InvalidInput for another file, or a state that does not
         fit."""
-        state = state_file.load(path)
-        self.load_state_dict(state)
+        with shown(f"loading {path}"):
+            state = state_file.load(path)
+            self.load_state_dict(state)
         self._progress.set(state.get("iterations", self.iterations))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import torch
 
+from laneway.jobs.watch.shown_progress import shown
 from laneway.jobs.watch.watched import quietly
 from laneway.native.process import ProcessLock
 
@@ -21,9 +22,10 @@ class CaptureGate:
     """One per model; several models of one step have a JointGate. A capture must run inside
     capturing(). A reader must hold `reading`, which waits until captures of other threads have
     ended; or it must call seen() before it reads and discard the values unless undisturbed() is
-    true afterwards, which waits for no capture."""
+    true afterwards, which waits for no capture. `of`: what the model is, for people."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: str) -> None:
+        self._of = of
         self.reading = ProcessLock()
         self.count = 0  # captures begun
         self._inside = 0  # captures under way, one inside the other
@@ -34,7 +36,8 @@ class CaptureGate:
             self._inside += 1  # before the count: see seen()
             self.count += 1
             try:
-                yield
+                with shown(f"capturing {self._of}"):
+                    yield
             finally:
                 self._inside -= 1
 
@@ -109,5 +112,5 @@ def _gate_of_one(model: torch.nn.Module) -> CaptureGate:
     with _gates_lock:
         gate = _gates.get(id(model))
         if gate is None:
-            gate = _gates[id(model)] = CaptureGate()
+            gate = _gates[id(model)] = CaptureGate(type(model).__name__)
         return gate
