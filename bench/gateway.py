@@ -10,35 +10,21 @@ machine's cores from what is measured, of both sides alike."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import grpc
 import torch
 
 import laneway
-from laneway.serve.messages import CLASSES, SERVICE
 
 from . import stats
 from .daemon import Daemon
-from .harness import (
-    Calibration,
-    Options,
-    operator_threads,
-    paired_trials,
-    progress,
-    single_thread_environment,
-)
-from .report import ROOT, Report, at_least, at_most
+from .gateway_parts import Caller, Program, RpcCaller, write_model
+from .harness import Calibration, Options, operator_threads, paired_trials, progress
+from .report import Report, at_least, at_most
 
 CALLERS = 16
 MOST_OVER_BOTH = 1.3
@@ -76,7 +62,7 @@ def run(options: Options) -> Report:
         words = ["laneway.cli", "serve", "--address", daemon.address, "--listen", "127.0.0.1:0"]
         words += ["--grpc", "127.0.0.1:0"]
         words += ["--models", str(_models(Path(folder))), "--scratch", f"{folder}/scratch"]
-        with _Program(words) as served, _Program(["bench.gateway_echo"]) as echo:
+        with Program(words) as served, Program(["bench.gateway_echo"]) as echo:
             for case in ("json", "binary", "grpc"):
                 if options.wants(case):
                     progress(f"gateway: {case}")
@@ -96,115 +82,14 @@ def run(options: Options) -> Report:
 def _models(folder: Path) -> Path:
     models = folder / "models"
     for name, more in (("mlp", ""), ("batched", "max_batch = 8\n")):
-        own = models / name
-        own.mkdir(parents=True)
-        (own / "model.toml").write_text(more + TOML)
-        (own / "model.py").write_text(CODE)
-        for path in (models, own, own / "model.toml", own / "model.py"):
-            path.chmod(path.stat().st_mode & ~0o022)
+        write_model(models, name, more + TOML, CODE)
     return models
 
 
-class _Program:
-    """A server of its own process, with one thread for operators. A context manager."""
-
-    def __init__(self, words: list[str]) -> None:
-        path = os.pathsep.join([str(ROOT), str(ROOT / "python")])
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", *words],
-            cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": path} | single_thread_environment(1),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if " ready: " not in line:
-            raise RuntimeError(f"{words[0]} said {line!r}")
-        words = line.split()
-        self.host = next(w for w in words if w.startswith("http://")).removeprefix("http://")
-        self.rpc = next(w for w in words if w.startswith("grpc://")).removeprefix("grpc://")
-
-    def __enter__(self) -> _Program:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        self._process.communicate()
-
-
-class _Caller:
-    """A connection that is kept, and one request as it goes over the wire."""
-
-    def __init__(self, host: str, model: str, case: str) -> None:
-        row = {"name": "x", "datatype": "FP32", "shape": [1, 64]}
-        x, more, after = _input(), "", b""
-        if case == "binary":
-            after = x.numpy().tobytes()
-            row["parameters"] = {"binary_data_size": len(after)}
-            told = {"inputs": [row], "parameters": {"binary_data_output": True}}
-        else:
-            told = {"inputs": [{**row, "data": x.flatten().tolist()}]}
-        head = json.dumps(told).encode()
-        if case == "binary":
-            more = f"inference-header-content-length: {len(head)}\r\n"
-        body = head + after
-        self._request = (
-            f"POST /v2/models/{model}/infer HTTP/1.1\r\nhost: {host}\r\n{more}"
-            f"content-length: {len(body)}\r\n\r\n"
-        ).encode() + body
-        name, _, port = host.rpartition(":")
-        self._place = (name, int(port))
-        self._opened: socket.socket | None = None
-
-    def ask(self) -> bytes:
-        """The body of the answer. Connects at the first one: a server waits seconds for it."""
-        if self._opened is None:
-            self._opened = socket.create_connection(self._place)
-            self._opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._file = self._opened.makefile("rb")
-        self._opened.sendall(self._request)
-        status, length = self._file.readline(), 0
-        while (line := self._file.readline()) != b"\r\n":
-            if not line:
-                raise RuntimeError("the server closed the connection")
-            if line.lower().startswith(b"content-length:"):
-                length = int(line.split(b":")[1])
-        body = self._file.read(length)
-        if b" 200 " not in status:
-            raise RuntimeError(f"{status!r}: {body[:300]!r}")
-        return body
-
-    def close(self) -> None:
-        if self._opened is not None:
-            self._file.close()
-            self._opened.close()
-
-
-class _RpcCaller:
-    """A channel that is kept, and one request as bytes."""
-
-    def __init__(self, host: str, model: str) -> None:
-        request = CLASSES["ModelInferRequest"](model_name=model)
-        request.inputs.add(name="x", datatype="FP32", shape=[1, 64])
-        request.raw_input_contents.append(_input().numpy().tobytes())
-        self._request = request.SerializeToString()
-        self._channel = grpc.insecure_channel(host)
-        self._call = self._channel.unary_unary(f"/{SERVICE}/ModelInfer")
-
-    def ask(self) -> bytes:
-        """The answer. Raises grpc.RpcError."""
-        return self._call(self._request)
-
-    def close(self) -> None:
-        self._channel.close()
-
-
-def _caller(program: _Program, case: str) -> _Caller | _RpcCaller:
+def _caller(program: Program, case: str) -> Caller | RpcCaller:
     if case == "grpc":
-        return _RpcCaller(program.rpc, "mlp")
-    return _Caller(program.host, "mlp", case)
+        return RpcCaller(program.rpc, "mlp", {"x": _input()})
+    return Caller(program.host, "mlp", {"x": _input()}, binary=case == "binary")
 
 
 def _input() -> torch.Tensor:
@@ -223,8 +108,8 @@ def _milliseconds(call: Callable[[], object], count: int) -> list[float]:
 def _one_at_a_time(
     report: Report,
     case: str,
-    served: _Program,
-    echo: _Program,
+    served: Program,
+    echo: Program,
     address: str,
     trials: int,
     count: int,
@@ -262,7 +147,7 @@ def _one_at_a_time(
 
 
 def _at_once(
-    report: Report, case: str, served: _Program, echo: _Program, trials: int, count: int
+    report: Report, case: str, served: Program, echo: Program, trials: int, count: int
 ) -> None:
     sides = {"one": (served.host, "mlp"), "other": (echo.host, "mlp")}
     if case == "batch":
@@ -285,11 +170,11 @@ def _at_once(
 
 
 def _per_second(host: str, model: str, count: int) -> float:
-    callers = [_Caller(host, model, "binary") for _ in range(CALLERS)]
+    callers = [Caller(host, model, {"x": _input()}) for _ in range(CALLERS)]
     begin = threading.Barrier(CALLERS + 1)
     failed: list[BaseException] = []
 
-    def work(caller: _Caller) -> None:
+    def work(caller: Caller) -> None:
         begin.wait()
         try:
             for _ in range(count):

@@ -21,14 +21,29 @@ class Arrival:
     number: int  # among the requests of this model: 0, 1, …
 
 
-def poisson(rate_per_s: float, duration_s: float, models: int, seed: int) -> list[Arrival]:
-    """Arrivals with exponential gaps, each for a model that is drawn uniformly."""
+def zipf(models: int) -> list[float]:
+    """Shares of models of which the n-th is asked an n-th as often as the first."""
+    weights = [1 / (rank + 1) for rank in range(models)]
+    return [weight / sum(weights) for weight in weights]
+
+
+def poisson(
+    rate_per_s: float,
+    duration_s: float,
+    models: int,
+    seed: int,
+    shares: Sequence[float] | None = None,
+) -> list[Arrival]:
+    """Arrivals with exponential gaps, each for a model that is drawn by its share; without shares
+    uniformly."""
     chance = random.Random(seed)
     seen = [0] * models
     found = []
     at = chance.expovariate(rate_per_s)
     while at < duration_s:
-        model = chance.randrange(models)
+        model = (
+            chance.randrange(models) if shares is None else chance.choices(range(models), shares)[0]
+        )
         found.append(Arrival(at, model, seen[model]))
         seen[model] += 1
         at += chance.expovariate(rate_per_s)

@@ -42,6 +42,7 @@ BENCHES = {
     "status": "what does a status cost the broker, with 1, 100 and 1,000 jobs?",
     "page": "what does `laneway web` take, with 20 pages open, and for a scrape?",
     "gateway": "what does `laneway serve` add to a request, and what do batches gain?",
+    "many_models": "is each of many rarely used models answered as if it were alone?",
     "pause": "for how long does a training stand still when its worker is killed?",
     "memory": "do a job's bytes lie in the pool, and nowhere else?",
     "device_memory": "what does a service take of a device beside its pool, as jobs come and go?",
