@@ -1,5 +1,5 @@
 """Verification: some iterations of a step or inference run in eager execution as well, and every
-bit of what they leave is compared. A net for what no capture can see: the time, files, C code."""
+bit of what they leave is compared. A net for what no capture can see: state of C code."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from laneway.jobs.verify.eager_run import EagerRun, Values
 from laneway.jobs.watch.capture_gate import CaptureGate, JointGate
 
 _REMEDY = (
-    "The step depends on something that is none of its arguments, and that no capture sees (the "
-    "time, a file, state of C code): give it to the step as an argument, or compute it in tensors"
+    "The step depends on something that is none of its arguments, and that no capture sees "
+    "(state of C code, a setting that a call gives): give it to the step as an argument, or "
+    "compute it in tensors"
 )
 
 
