@@ -145,5 +145,21 @@ TEST(OutsideMap, ATierOfNoBytesHasNoPlace) {
   EXPECT_EQ(map.place_of(JobId(2)).tier, Tier::none);
 }
 
+// Whoever has its home where copies cost less has nothing to look for elsewhere.
+TEST(OutsideMap, ACopyGoesToNoTierThatCostsMoreThanItsHome) {
+  OutsideMap map(kib(64), kib(64), 64);
+  ASSERT_TRUE(map.give_home(JobId(1), kib(64)));
+  ASSERT_TRUE(map.give_home(JobId(2), kib(16)));
+  ASSERT_EQ(map.home_of(JobId(1)).tier, Tier::spill);
+  ASSERT_EQ(map.home_of(JobId(2)).tier, Tier::store);
+  ASSERT_TRUE(map.drop_home(JobId(1)));
+  EXPECT_EQ(map.place_for(JobId(2)), map.home_of(JobId(2))) << "the spill file has room";
+  EXPECT_EQ(map.cheapest(), Tier::store);
+  EXPECT_EQ(OutsideMap(Bytes(), kib(64), 64).cheapest(), Tier::spill);
+  EXPECT_FALSE(OutsideMap(Bytes(), Bytes(), 64).exists());
+  EXPECT_EQ(map.capacity(), kib(128));
+  EXPECT_EQ(map.largest_free(), kib(64));
+}
+
 }  // namespace
 }  // namespace laneway::lanes
