@@ -2,16 +2,19 @@
 is seen, and what repeats do not agree on is not compared."""
 
 import csv
+import time
+from pathlib import Path
 
 import pytest
 import torch
 
 from bench import fidelity, policies_real, real_jobs, real_runs
-from bench.daemon import daemon_program
+from bench.daemon import children_of, daemon_program
 from bench.harness import Options
 from bench.real_jobs import MIB, MODELS, Job, Live, Plain, Ran
 from bench.real_runs import PLAIN, Run
 from bench.report import Report
+from support.daemon import wait_until
 
 FIFO, SJF, SRTF = policies_real.POLICIES
 CALIBRATION = {
@@ -255,3 +258,25 @@ def test_where_plain_pytorch_fails_there_is_no_result():
         pytest.raises(RuntimeError, match="plain PyTorch ended with 1"),
     ):
         plain.run()
+
+
+def test_an_interrupt_ends_all_processes_of_plain_pytorch():
+    """Two jobs that train for hours, each in a process that was forked."""
+    jobs = [Job(0, "lstm", 0.0, 10**9), Job(1, "cnn", 0.0, 10**9)]
+    with Plain(jobs, seed=0, width=2, threads=1) as plain:
+        pid = plain._process.pid
+        assert plain._process.stdout and plain._process.stdin
+        assert plain._process.stdout.readline() == "ready\n"
+        plain._process.stdin.write("go\n")
+        plain._process.stdin.flush()
+        while len(children := children_of(pid)) < 2:
+            time.sleep(0.01)
+    wait_until(lambda: not any(map(runs, (pid, *children))), "the end of all that trained")
+
+
+def runs(pid):
+    """One that ended stays as a zombie where nobody reaps orphans, as in some containers."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
