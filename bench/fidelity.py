@@ -1,8 +1,10 @@
 """fidelity: does the simulator say beforehand how long jobs take in a service?
 
-The jobs, cases and runs of the bench policies_real. The machine is calibrated by micro-benches
-(`laneway calibrate`: times of the five models alone and beside each other, from turn to turn, of an
-offer, of copies), and what the jobs will take is predicted from that, before any of them runs.
+The jobs, cases and runs of the bench policies_real, and those that it kept (real_runs.py). The
+machine is calibrated by micro-benches (`laneway calibrate`: times of the five models alone and
+beside each other, from turn to turn, of an offer, of copies), and what the jobs will take is
+predicted from that, before any of them runs.
+
 `average_jct_off`, `makespan_off` and `p95_jct_off` are how far the median of the runs is from the
 prediction, above or below, of it. Null where repeats, or the times alone before and after the
 calibration's other measures, differ by more than 5 %."""
@@ -12,11 +14,11 @@ from __future__ import annotations
 from statistics import mean, median
 from typing import Any
 
-from .harness import Calibration, Options, operator_threads
-from .policies_real import CASES, SPREAD, measure, predict, unsteady, wanted
+from .harness import Calibration, Options
+from .policies_real import SPREAD, unsteady
 from .real_jobs import Ran, load
+from .real_runs import CASES, cases_of, runs_of
 from .report import Report, at_most
-from .simulate import Simulated
 from .stats import percentile
 
 OFF, P95_OFF = at_most(0.05), at_most(0.10)
@@ -28,20 +30,13 @@ def cases() -> list[str]:
 
 def run(options: Options) -> Report:
     report = Report("fidelity")
-    calibration = Calibration()
-    names = wanted(options)
-    with operator_threads(1):
-        calibration.sample()
-        predicted = predict(options, names)
-        drifted = drift(predicted.calibration)
-        for case in names:
-            calibration.sample()
-            found = measure("fidelity", case, predicted, options)
-            for policy, by_seed in found.items():
-                runs = [run for all_ in by_seed.values() for run in all_]
-                add(case, policy, predicted.runs[case][policy], runs, drifted, report)
-    calibration.sample()
-    calibration.add_to(report)
+    runs = runs_of("fidelity", options, plain=False)
+    drifted = drift(runs.predicted.calibration)
+    for case in cases_of(options):
+        for policy, found in runs.live(case).items():
+            said = runs.predicted.summaries[case][policy]
+            add(case, policy, said, [run for _, run in found], drifted, report)
+    Calibration(runs.loops_ms()).add_to(report)
     return report
 
 
@@ -59,7 +54,7 @@ def drift(calibration: dict[str, Any]) -> str | None:
 def add(
     case: str,
     policy: str,
-    predicted: Simulated,
+    predicted: dict[str, Any],
     runs: list[Ran],
     drifted: str | None,
     report: Report,
@@ -70,7 +65,7 @@ def add(
         ("p95_jct", "p95_jct_s", P95_OFF, lambda run: percentile(run.jct_s, 95)),
     ):
         samples = [of_run(run) for run in runs]
-        said = predicted.summary[key]
+        said = predicted[key]
         report.add(case, f"{policy}/{key}", median(samples), "s", samples=samples)
         report.add(case, f"{policy}/{key}_predicted", said, "s")
         why = drifted or unsteady(samples)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -151,13 +152,15 @@ class Live:
         states = [""] * len(self._jobs)
         failed: list[BaseException] = []
         gate = threading.Barrier(len(self._jobs) + 1)
+        interrupted = threading.Event()
         began = [0.0]
 
         def serve(place: int) -> None:
             job, step, batches = self._jobs[place], self._steps[place], self._batches[place]
             gate.wait()
             try:
-                time.sleep(max(0.0, began[0] + job.at_s - time.perf_counter()))
+                if interrupted.wait(max(0.0, began[0] + job.at_s - time.perf_counter())):
+                    return
                 done[place] = train(step, batches, job.iterations)
                 ends[place] = time.perf_counter() - began[0]
             except BaseException as error:
@@ -168,8 +171,12 @@ class Live:
             thread.start()
         began[0] = time.perf_counter()
         gate.wait()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            interrupted.set()  # and whose iterations run gets an error when its step is closed
+            raise
         if failed:
             raise failed[0]
         for place, step in enumerate(self._steps):
@@ -254,13 +261,16 @@ class Plain:
             stdout=subprocess.PIPE,
             text=True,
             env=os.environ | single_thread_environment(threads) | _path(),
+            start_new_session=True,  # of its own, with all jobs' processes
         )
 
     def __enter__(self) -> Plain:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
+        if self._process.returncode != 0:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
 
     def run(self) -> Ran:

@@ -2,15 +2,19 @@
 is seen, and what repeats do not agree on is not compared."""
 
 import csv
+import time
+from pathlib import Path
 
 import pytest
 import torch
 
-from bench import fidelity, policies_real, real_jobs
-from bench.daemon import daemon_program
+from bench import fidelity, policies_real, real_jobs, real_runs
+from bench.daemon import children_of, daemon_program
+from bench.harness import Options
 from bench.real_jobs import MIB, MODELS, Job, Live, Plain, Ran
+from bench.real_runs import PLAIN, Run
 from bench.report import Report
-from bench.simulate import Simulated
+from support.daemon import wait_until
 
 FIFO, SJF, SRTF = policies_real.POLICIES
 CALIBRATION = {
@@ -39,25 +43,25 @@ def predicted():
     jobs = [Job(0, "lstm", 0.0, 5), Job(1, "cnn", 0.5, 5)]
     averages = {FIFO: 40.0, SJF: 21.0, SRTF: 20.0}
     of_case = {
-        policy: Simulated({"average_jct_s": average, "makespan_s": 50.0, "p95_jct_s": 60.0}, [])
+        policy: {"average_jct_s": average, "makespan_s": 50.0, "p95_jct_s": 60.0}
         for policy, average in averages.items()
     }
-    return policies_real.Predicted(jobs, CALIBRATION, {"2_lanes": of_case})
+    return real_runs.Predicted(jobs, CALIBRATION, dict.fromkeys(real_runs.CASES, of_case))
 
 
 def found(fifo, sjf, srtf, **more):
     return {
-        FIFO: {0: [ran(one, **more) for one in fifo]},
-        SJF: {0: [ran(one) for one in sjf]},
-        SRTF: {0: [ran(one) for one in srtf]},
+        FIFO: [(0, ran(one, **more)) for one in fifo],
+        SJF: [(0, ran(one)) for one in sjf],
+        SRTF: [(0, ran(one)) for one in srtf],
     }
 
 
-PLAIN = {name: [ran(100.0)] for name in policies_real.PLAIN}
+IN_PLAIN = {name: {0: ran(100.0), 1: ran(100.1)} for name in PLAIN}
 STEADY = ((44.0, 44.1), (20.0, 20.1), (22.0, 22.1))
 
 
-def added(what, predicted, plain=PLAIN):
+def added(what, predicted, plain=IN_PLAIN):
     report = Report("policies_real")
     policies_real.add("2_lanes", what, predicted, plain, report)
     return rows(report)
@@ -69,7 +73,7 @@ def test_a_service_that_does_as_was_simulated_meets_everything(predicted):
     assert seen["ranking_as_simulated"]["value"] == 1.0
     ratio = seen["fifo_over_srtf_of_simulated"]
     assert ratio["value"] == pytest.approx((44.05 / 22.05) / 2) and ratio["holds"]
-    assert seen["makespan_of_plain"]["value"] == pytest.approx(88.1 / 200)
+    assert seen["makespan_of_plain"]["value"] == pytest.approx(88.1 / 200.1)
     assert all(row["holds"] for row in seen.values() if row["target"])
 
 
@@ -88,8 +92,18 @@ def test_what_repeats_do_not_agree_on_is_not_compared(predicted):
     assert seen[f"{FIFO}/average_jct_s"]["value"] == pytest.approx(47.0)
 
 
+def test_one_run_alone_is_not_compared(predicted):
+    seen = added(found(*([one] for one, _ in STEADY)), predicted)
+    for metric in ("ranking_as_simulated", "fifo_over_srtf_of_simulated", "makespan_of_plain"):
+        assert seen[metric]["value"] is None and "a single run" in seen[metric]["note"]
+    assert seen["states_that_differ"]["holds"] and seen["iterations_missing"]["holds"]
+    one_way = {real_runs.STATES_OF: IN_PLAIN[real_runs.STATES_OF]}
+    missing = added(found(*STEADY), predicted, one_way)["makespan_of_plain"]
+    assert missing["value"] is None and "--only plain" in missing["note"]
+
+
 def test_a_prediction_is_held_against_the_median_of_the_runs(predicted):
-    simulated = predicted.runs["2_lanes"][FIFO]
+    simulated = predicted.summaries["2_lanes"][FIFO]
     report = Report("fidelity")
     runs = [ran(41.0), ran(41.2), ran(41.6)]
     fidelity.add("2_lanes", FIFO, simulated, runs, None, report)
@@ -139,6 +153,80 @@ def test_the_pool_has_room_for_a_part_and_always_for_what_runs():
     assert real_jobs.pool_bytes(jobs[:1], CALIBRATION, 2, 1 / 3) >= (2 * 16 + 2 * 3) * MIB
 
 
+@pytest.fixture
+def made(monkeypatch, predicted):
+    """Runs that take no time: which were made, and how often the machine was calibrated."""
+    seen = {"runs": [], "calibrated": 0, "stop_after": None}
+
+    def one(what, run):
+        if len(seen["runs"]) == seen["stop_after"]:
+            raise KeyboardInterrupt
+        seen["runs"].append(run)
+        return ran(40.0)
+
+    def predict(quick):
+        seen["calibrated"] += 1
+        return predicted
+
+    monkeypatch.setattr(real_runs, "one", one)
+    monkeypatch.setattr(real_runs, "predict", predict)
+    return seen
+
+
+def test_every_case_runs_under_every_policy_and_every_seed_in_plain_pytorch():
+    runs = real_runs.wanted(Options(), plain=True)
+    assert len(set(runs)) == len(runs) == 9 * 4 * 3 + 3 * 4
+    ours = [run for run in runs if run.case != "plain"]
+    for case in real_runs.CASES:
+        for policy in real_runs.POLICIES:
+            seeds = [run.seed for run in ours if (run.case, run.variant) == (case, policy)]
+            assert sorted(seeds) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert [(run.case, run.variant) for run in ours[12:24]] == [
+        (run.case, run.variant) for run in ours[11::-1]
+    ]
+    few = real_runs.wanted(Options(trials=2, only=("1_lane",)), plain=True)
+    assert {run.case for run in few} == {"1_lane", "plain"}
+    # Of each seed that ran the states of plain PyTorch are there.
+    assert {(run.variant, run.seed) for run in few if run.case == "plain"} == {
+        (real_runs.STATES_OF, 0),
+        (real_runs.STATES_OF, 1),
+    }
+
+
+def test_who_was_interrupted_goes_on_and_the_other_bench_takes_what_was_kept(made, tmp_path):
+    options = Options(trials=2, out=tmp_path)
+    made["stop_after"] = 7
+    with pytest.raises(KeyboardInterrupt):
+        policies_real.run(options)
+    assert list(tmp_path.iterdir()) == [tmp_path / real_runs.FILE], "no half a result"
+    made["stop_after"] = None
+    report = policies_real.run(options)
+    assert made["calibrated"] == 1
+    assert made["runs"] == real_runs.wanted(options, plain=True)
+    assert rows(report)["makespan_of_plain"]["value"] is not None
+    before = len(made["runs"])
+    said = fidelity.run(options)
+    assert len(made["runs"]) == before
+    assert rows(said)[f"{FIFO}/average_jct_off"]["value"] == pytest.approx(0.0)
+    # More runs are more of the same; what is reported is what was asked for.
+    policies_real.run(Options(trials=3, out=tmp_path, only=("1_lane",)))
+    assert [(run.case, run.turn) for run in made["runs"][before:]] == [("plain", 2)] + [
+        ("1_lane", 2)
+    ] * 3
+    again = fidelity.run(options)
+    assert len(again.samples[f"1_lane/{FIFO}/average_jct_s"]) == 2
+
+
+def test_runs_of_another_commit_or_form_are_not_gone_on_with(made, tmp_path, monkeypatch):
+    options = Options(trials=1, out=tmp_path, only=("1_lane",))
+    fidelity.run(options)
+    monkeypatch.setattr(real_runs.report, "commit", lambda: "another")
+    fidelity.run(options)
+    fidelity.run(Options(trials=1, out=tmp_path, only=("1_lane",), quick=True))
+    assert made["calibrated"] == 3
+    assert made["runs"] == [Run("1_lane", policy, 0, 0) for policy in real_runs.POLICIES] * 3
+
+
 def test_jobs_end_in_a_service_as_in_plain_pytorch(monkeypatch):
     monkeypatch.setattr(real_jobs, "STORE", 64 * MIB)  # a small machine has no more
     try:
@@ -170,3 +258,25 @@ def test_where_plain_pytorch_fails_there_is_no_result():
         pytest.raises(RuntimeError, match="plain PyTorch ended with 1"),
     ):
         plain.run()
+
+
+def test_an_interrupt_ends_all_processes_of_plain_pytorch():
+    """Two jobs that train for hours, each in a process that was forked."""
+    jobs = [Job(0, "lstm", 0.0, 10**9), Job(1, "cnn", 0.0, 10**9)]
+    with Plain(jobs, seed=0, width=2, threads=1) as plain:
+        pid = plain._process.pid
+        assert plain._process.stdout and plain._process.stdin
+        assert plain._process.stdout.readline() == "ready\n"
+        plain._process.stdin.write("go\n")
+        plain._process.stdin.flush()
+        while len(children := children_of(pid)) < 2:
+            time.sleep(0.01)
+    wait_until(lambda: not any(map(runs, (pid, *children))), "the end of all that trained")
+
+
+def runs(pid):
+    """One that ended stays as a zombie where nobody reaps orphans, as in some containers."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -2,7 +2,12 @@
 elsewhere or changed; what it measures is found by an algorithm of this file's own."""
 
 import json
+import os
+import signal
 import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +91,50 @@ def test_it_says_what_was_measured_where_and_when(measured):
     assert found["copy_in_bytes_per_s"] > 0 and found["copy_out_bytes_per_s"] > 0
     assert found["machine"] == calibrate.machine()
     assert found["version"] and found["torch"] and found["date"]
+
+
+@pytest.fixture
+def short_folder():
+    """The name of a socket in it fits."""
+    with tempfile.TemporaryDirectory(prefix="lw-") as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("at", ["narrow alone", "narrow beside narrow"])
+def test_an_interrupt_leaves_no_file_and_no_service(tmp_path, short_folder, at):
+    if program("lanewayd") is None:
+        pytest.skip("lanewayd is not built")
+    models, path = tmp_path / "models.py", tmp_path / "calibration.json"
+    models.write_text(MODELS)
+    path.write_text("of the run before\n")
+    command = "import sys; from laneway.cli.commands import main; sys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", command, "calibrate", path, "--models", models]
+    # What it is interrupted in would not end by itself.
+    words += ["--pool", "128MiB", "--seconds", "600" if at.endswith("alone") else "0.05"]
+    environment = os.environ | {"TMPDIR": str(short_folder)}
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        while (line := running.stderr.readline()) and at not in line:
+            pass
+        assert line, "it ended by itself"
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate()
+    assert running.returncode == 1
+    assert out == ""
+    assert path.read_text() == "of the run before\n"
+    assert {one.name for one in tmp_path.iterdir()} == {"models.py", "calibration.json"}
+    assert list(short_folder.iterdir()) == []
+    assert not [one for one in commands_now() if str(short_folder) in one], "a service is left"
+
+
+def commands_now():
+    """The command lines of all processes."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            yield (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:  # it ended
+            continue
 
 
 def test_what_is_simulated_with_it_takes_what_was_measured(measured, trace, tmp_path):
