@@ -60,9 +60,6 @@ class CommonRules final : public Policy {
   EvictDecision evict(TimePoint now, const View& view, const EvictQuestion& question) override;
   // Those with a reservation first, by `queue`.
   int64_t admission_rank(TimePoint now, const View& view, const JobView& job) const override;
-  size_t count_before(TimePoint now, const View& view, const JobView& job) const override {
-    return ages_ ? Policy::count_before(now, view, job) : rule_->count_before(now, view, job);
-  }
   void gone(JobId job) override;
   std::optional<PolicyNote> note(const JobView& job) const override { return rule_->note(job); }
   void recall(const View& view, const JobView& job, const PolicyNote& note) override {

@@ -7,7 +7,8 @@ namespace laneway::policies {
 AdmitDecision Fifo::admit(TimePoint /*now*/, const View& view) {
   const JobView* first = nullptr;
   const auto turn = [this](const JobView& job) { return by_request_ ? job.queue : turn_of(job); };
-  const bool by_turn = follows_queue(view);
+  // Where no image can leave, nobody stands behind others who came later.
+  const bool by_turn = by_request_ || !view.pool().may_leave;
   for (const JobView* job : view.waiting()) {
     if (fills_gaps_ && view.was_tried(*job)) continue;
     if (first == nullptr || turn(*job) < turn(*first)) first = job;
@@ -15,10 +16,6 @@ AdmitDecision Fifo::admit(TimePoint /*now*/, const View& view) {
   }
   if (first == nullptr || view.was_tried(*first)) return {};
   return {.job = first->id};
-}
-
-size_t Fifo::count_before(TimePoint now, const View& view, const JobView& job) const {
-  return follows_queue(view) ? view.ahead_in_queue(job) : Policy::count_before(now, view, job);
 }
 
 PickDecision Fifo::pick(TimePoint /*now*/, const View& /*view*/, const PickQuestion& question) {

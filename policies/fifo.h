@@ -41,17 +41,12 @@ class Fifo : public Policy {
                          const JobView& job) const override {
     return by_request_ ? static_cast<int64_t>(job.queue) : 0;
   }
-  size_t count_before(TimePoint now, const View& view, const JobView& job) const override;
   EvictDecision evict(TimePoint now, const View& view, const EvictQuestion& question) override;
 
  protected:
   explicit Fifo(bool fills_gaps) : fills_gaps_(fills_gaps) {}
 
  private:
-  // Whether who waits is admitted in the order of the queue. Where no image can leave, nobody
-  // stands behind others who came later.
-  bool follows_queue(const View& view) const { return by_request_ || !view.pool().may_leave; }
-
   bool by_request_ = false;
   bool fills_gaps_ = false;
 };

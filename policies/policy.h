@@ -5,7 +5,6 @@
 // fifo where an answer is nonsense. Called from one thread.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -59,10 +58,6 @@ class Policy {
                                  const JobView& /*job*/) const {
     return 0;
   }
-
-  // How many of those that wait are to be admitted before the job, by that order. One that knows
-  // its order needs no look at all of them.
-  virtual size_t count_before(TimePoint now, const View& view, const JobView& job) const;
 
   // Who leaves the pool, with work or without; never for a job that does not go before it.
   virtual EvictDecision evict(TimePoint now, const View& view, const EvictQuestion& question) = 0;

@@ -83,10 +83,6 @@ class View {
 
   // Jobs that are not admitted, by `queue`.
   const std::vector<const JobView*>& waiting() const { return waiting_; }
-  // How many of them stand before the job's place in the queue.
-  size_t ahead_in_queue(const JobView& job) const {
-    return static_cast<size_t>(place_of(job.queue));
-  }
   // The lane, or nullptr when it does not exist.
   const LaneView* lane(LaneId id) const {
     if (!id.valid() || id.value() > lanes_.size()) return nullptr;

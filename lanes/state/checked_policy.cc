@@ -96,7 +96,12 @@ std::vector<const policies::JobView*> CheckedPolicy::admission_order(const CoreS
 }
 
 uint32_t CheckedPolicy::position_of(const CoreState& core, const policies::JobView& job) const {
-  return static_cast<uint32_t>(policy_->count_before(core.now, core.view, job)) + 1;
+  const Place place = place_of(core, job);
+  const auto& waiting = core.view.waiting();
+  const auto before = std::count_if(waiting.begin(), waiting.end(), [&](const auto* other) {
+    return place_of(core, *other) < place;
+  });
+  return static_cast<uint32_t>(before) + 1;
 }
 
 void CheckedPolicy::gone(JobId job) {

@@ -5,12 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "policies/first_to_leave.h"
 #include "tests/policies/scene.h"
 
 namespace laneway::policies {
@@ -32,48 +26,6 @@ TEST(Registry, MakesEveryPolicyThatItLists) {
     const auto policy = make_policy(name);
     ASSERT_TRUE(policy.ok()) << name;
     EXPECT_EQ(policy.value()->name(), name);
-  }
-}
-
-// However a policy counts those before a job, it is the order of admission_rank and turn_of: of the
-// jobs that wait, some by request, some behind others that came later because they left the pool.
-TEST(Registry, EveryPolicyCountsThoseBeforeAJobByItsOrder) {
-  std::vector<std::string> texts{"fifo:by=request", "fifo:admit=fit", "./mine.py"};
-  for (const std::string& name : policy_names()) texts.push_back(name);
-  for (const std::string& text : texts) {
-    for (const char* option : {":age=off", ":age=on"}) {
-      for (const bool may_leave : {false, true}) {
-        Scene scene;
-        View::Pool pool;
-        pool.may_leave = may_leave;
-        scene.view.set_pool(pool);
-        std::vector<JobView*> jobs;
-        for (uint64_t id = 1; id <= 12; ++id) {
-          JobView& job = scene.add(id);
-          job.options.priority = static_cast<int32_t>(id % 3);
-          job.options.deadline = seconds(static_cast<int64_t>(id * 5 % 4));
-          if (id % 4 == 0) job.options.job_class = JobClass::inference;
-          if (id % 4 != 0) Scene::set_remaining(job, id * 7 % 5 + 1, seconds(1));
-          if (may_leave && id % 5 == 1) job.queue += 20;
-          jobs.push_back(&job);
-          scene.view.add_waiting(job);
-        }
-        const auto policy = make_policy(text + option);
-        ASSERT_TRUE(policy.ok()) << policy.error().message;
-        const TimePoint now = TimePoint() + seconds(100);
-        const auto place = [&](const JobView& job) {
-          return std::pair(policy.value()->admission_rank(now, scene.view, job), turn_of(job));
-        };
-        for (const JobView* job : jobs) {
-          const auto before = std::count_if(jobs.begin(), jobs.end(), [&](const JobView* one) {
-            return place(*one) < place(*job);
-          });
-          EXPECT_EQ(policy.value()->count_before(now, scene.view, *job),
-                    static_cast<size_t>(before))
-              << text << option << " job " << job->id.value() << (may_leave ? ", may leave" : "");
-        }
-      }
-    }
   }
 }
 

@@ -14,13 +14,6 @@ class Scene {
  public:
   explicit Scene(uint32_t max_lanes = 4) : view(max_lanes) {}
 
-  // In no lane and no queue yet.
-  JobView& add(uint64_t id) {
-    JobView& job = jobs_.emplace_back();
-    job.id = JobId(id);
-    job.arrival = job.queue = jobs_.size();
-    return job;
-  }
   JobView& waiting(uint64_t id) {
     JobView& job = add(id);
     view.add_waiting(job);
@@ -73,6 +66,12 @@ class Scene {
   View view;
 
  private:
+  JobView& add(uint64_t id) {
+    JobView& job = jobs_.emplace_back();
+    job.id = JobId(id);
+    job.arrival = job.queue = jobs_.size();
+    return job;
+  }
   std::deque<JobView> jobs_;
 };
 
