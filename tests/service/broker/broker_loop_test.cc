@@ -198,8 +198,8 @@ TEST_F(BrokerLoop, LimitsAreSeenAndStandAsTheyWereUnderAnotherBroker) {
   ask(job("digits"), 2);
   const auto used = [this](uint64_t number) {
     std::map<std::string, std::optional<uint64_t>> all;
-    for (const auto& limit :
-         std::get<wire::StatusReply>(ask(wire::ServiceStatus{}, number)).service.limits) {
+    const auto reply = std::get<wire::StatusReply>(ask(wire::ServiceStatus{}, number));
+    for (const auto& limit : reply.service.limits) {
       all[limit.name] = limit.used;
     }
     return all;
