@@ -104,6 +104,9 @@ typedef struct laneway_connect_options {
   const char* torch_version; /* with which this process captures graphs: a graph that the service's
                                 torch refuses is refused with both versions, and the status shows
                                 it. NULL or "": not known */
+  /* since laneway_service_status_with; an options struct that ends before it is taken too */
+  int64_t answer_ns; /* for how long a request waits for its answer, at most, before it fails with
+                        LANEWAY_TIMED_OUT, as where the service is stopped; 0: ten minutes */
 } laneway_connect_options;
 
 /* A session with a running lanewayd; `options` may be NULL. LANEWAY_UNAVAILABLE, with what to do,

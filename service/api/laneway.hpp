@@ -171,7 +171,8 @@ class Service {
                                           .address = address.empty() ? nullptr : address.c_str(),
                                           .name = nullptr,
                                           .timeout_ns = 0,
-                                          .torch_version = nullptr};
+                                          .torch_version = nullptr,
+                                          .answer_ns = 0};
     laneway_service* service = nullptr;
     detail::done([&](laneway_error* error) { return laneway_connect(&options, &service, error); });
     return Service(service);

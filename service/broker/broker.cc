@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <set>
 #include <span>
 #include <thread>
@@ -30,23 +29,6 @@ constexpr Duration kHeartbeatEvery = seconds(2);
 // A worker that is not reached dies, or this broker's channel to it is broken: then a new broker
 // gets a new one.
 constexpr Duration kPatienceWithWorker = seconds(10);
-
-double seconds_since(int64_t unix_ns) {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  const double then = static_cast<double>(unix_ns) * 1e-9;
-  return std::max(0.0,
-                  static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - then);
-}
-
-const char* state_name(wire::WorkerState state) {
-  switch (state) {
-    case wire::WorkerState::starting: return "starting";
-    case wire::WorkerState::ready: return "ready";
-    case wire::WorkerState::lost: return "lost";
-  }
-  return "unknown";
-}
 
 }  // namespace
 
@@ -247,6 +229,7 @@ Status Broker::on(const to_broker::HeldEnd& /*message*/, const std::vector<Descr
     requests_.on_session(session);
     sessions.insert(session.id);
   }
+  supervisor_.fed();
   registry_.restored(sessions);
   serving_ = true;
   return {};
@@ -306,6 +289,19 @@ Status Broker::on(const to_broker::ReopenLog& /*message*/, const std::vector<Des
   return {};
 }
 
+Status Broker::on(const to_broker::HoldsDone& message, const std::vector<Descriptor>& /*fds*/) {
+  registry_.holds_done(message.number);
+  return {};
+}
+
+Status Broker::on(const to_broker::HoldRefused& message, const std::vector<Descriptor>& /*fds*/) {
+  log_warning("the supervisor refused what was to be held: " + message.why);
+  const Error why{ErrorCode::refused, message.why};
+  if (registry_.hold_refused(message.number, why) || gateway_ == nullptr) return {};
+  gateway_->hold_refused(message.key, why);
+  return {};
+}
+
 void Broker::finish_stop() {
   supervisor_.notify(wire::broker_to_supervisor::Stopped{});
   if (trace_ != nullptr) trace_->ended();  // what went wrong is in the log
@@ -335,40 +331,6 @@ Status Broker::set_pool(Bytes wanted) {
   message.wanted_bytes = static_cast<uint64_t>(wanted.count());
   supervisor_.notify(message);
   return {};
-}
-
-wire::WorkerFacts Broker::facts_of(const to_broker::WorkerUp& worker) {
-  const bool active = worker.role == wire::WorkerRole::active;
-  wire::WorkerFacts facts{.pid = worker.pid,
-                          .role = active ? "active" : "standby",
-                          .state = state_name(worker.state),
-                          .torch = worker.torch};
-  if (const auto preparation = registry_.standbys().preparation(worker.pid)) {
-    facts.jobs_to_prepare = preparation->jobs;
-    facts.jobs_prepared = preparation->prepared;
-  }
-  return facts;
-}
-
-wire::StatusReply Broker::status(bool with_ended) {
-  wire::StatusReply reply{.service = {.pid = supervisor_pid_,
-                                      .version = version(),
-                                      .device = config_.device,
-                                      .kernels = config_.kernels,
-                                      .user = user_name(::geteuid()),
-                                      .uptime_s = seconds_since(started_unix_ns_),
-                                      .pool_made = Bytes(static_cast<int64_t>(config_.pool_bytes)),
-                                      .policy_process = policy_.facts()},
-                          .core = registry_.snapshot()};
-  if (!with_ended) reply.core.ended.clear();
-  if (config_.recovery_bytes > 0 && journal_ != nullptr) {
-    reply.service.recovery = {.capacity = Bytes(static_cast<int64_t>(config_.recovery_bytes)),
-                              .used = journal_->recovery_used()};
-  }
-  for (const auto& [pid, worker] : workers_) reply.service.workers.push_back(facts_of(worker));
-  reply.service.counters = counters_.counts(lost_records());
-  reply.service.jobs = registry_.progress().facts(reply.core.ended);
-  return reply;
 }
 
 }  // namespace laneway::service

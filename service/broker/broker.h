@@ -57,6 +57,10 @@ class Broker {
   Status on(const wire::supervisor_to_broker::PolicyNews& message, std::vector<Descriptor> fds);
   Status on(const wire::supervisor_to_broker::ReopenLog& message,
             const std::vector<Descriptor>& fds);
+  Status on(const wire::supervisor_to_broker::HoldsDone& message,
+            const std::vector<Descriptor>& fds);
+  Status on(const wire::supervisor_to_broker::HoldRefused& message,
+            const std::vector<Descriptor>& fds);
   void wait(Duration most);
   void tend();
   void configure_log() const;
@@ -68,6 +72,7 @@ class Broker {
   uint64_t lost_records() const { return trace_ == nullptr ? 0 : trace_->lost(); }
 
   wire::StatusReply status(bool with_ended);
+  std::vector<wire::LimitFacts> limit_facts() const;
   wire::WorkerFacts facts_of(const wire::supervisor_to_broker::WorkerUp& worker);
   Status set_policy(const std::string& policy);
   Status set_pool(Bytes wanted);

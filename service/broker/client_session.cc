@@ -56,12 +56,17 @@ bool ClientSession::wants_descriptor_message(uint64_t number) const {
 std::vector<Descriptor> ClientSession::take_descriptor_message(uint64_t number) {
   const auto message = descriptor_messages_.find(number);
   if (message == descriptor_messages_.end()) return {};
-  return std::exchange(message->second, {});
+  return std::exchange(message->second.fds, {});
+}
+
+std::optional<Error> ClientSession::descriptor_refusal(uint64_t number) const {
+  const auto message = descriptor_messages_.find(number);
+  return message == descriptor_messages_.end() ? std::nullopt : message->second.why;
 }
 
 std::vector<uint64_t> ClientSession::messages() const {
   std::vector<uint64_t> numbers;
-  for (const auto& [number, fds] : descriptor_messages_) numbers.push_back(number);
+  for (const auto& [number, message] : descriptor_messages_) numbers.push_back(number);
   return numbers;
 }
 

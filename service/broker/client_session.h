@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "service/broker/quotas.h"
 #include "service/broker/request_sink.h"
@@ -68,9 +69,14 @@ class ClientSession {
   // False: not wanted (a repeated one, one of a request before, or limits::kMaxDescriptorMessages
   // wait).
   bool wants_descriptor_message(uint64_t number) const;
-  void add_descriptor_message(uint64_t number, std::vector<Descriptor> fds) {
-    descriptor_messages_[number] = std::move(fds);
+  void add_descriptor_message(uint64_t number, std::vector<Descriptor> fds, Quotas::Share share) {
+    descriptor_messages_[number] = {.fds = std::move(fds), .share = std::move(share), .why = {}};
   }
+  // It came, and could not be kept: its request is refused with this.
+  void refuse_descriptor_message(uint64_t number, Error why) {
+    descriptor_messages_[number] = {.fds = {}, .share = {}, .why = std::move(why)};
+  }
+  std::optional<Error> descriptor_refusal(uint64_t number) const;
   bool has_descriptor_message(uint64_t number) const {
     return descriptor_messages_.contains(number);
   }
@@ -79,6 +85,12 @@ class ClientSession {
   // False: there was none.
   bool drop_descriptor_message(uint64_t number) { return descriptor_messages_.erase(number) > 0; }
   std::vector<uint64_t> messages() const;
+
+  // Descriptors of answers that the client may not have taken from its lifeline yet. The first
+  // ones have no share of their own: the session's has room for them.
+  bool has_unread() const { return !unread_.empty(); }
+  void add_unread(Quotas::Share share) { unread_.push_back(std::move(share)); }
+  void all_read() { unread_.clear(); }
 
   std::optional<Waiting>& waiting() { return waiting_; }
   const std::optional<Waiting>& waiting() const { return waiting_; }
@@ -94,7 +106,13 @@ class ClientSession {
   std::map<uint64_t, std::string> in_work_;  // number to route
   uint64_t kept_number_ = 0;                 // 0: none is kept
   std::vector<std::byte> kept_;
-  std::map<uint64_t, std::vector<Descriptor>> descriptor_messages_;
+  struct DescriptorMessage {
+    std::vector<Descriptor> fds;
+    Quotas::Share share;       // of descriptors
+    std::optional<Error> why;  // it was refused
+  };
+  std::map<uint64_t, DescriptorMessage> descriptor_messages_;
+  std::vector<Quotas::Share> unread_;
   std::optional<Waiting> waiting_;
 };
 

@@ -52,6 +52,16 @@ void Gateway::restore(const std::string& key, const std::vector<std::byte>& note
   if (opened != nullptr) lifelines_.add(*opened);
 }
 
+void Gateway::hold_refused(const std::string& key, const Error& why) {
+  ClientSession* const session = sessions_.find_held(key);
+  if (session == nullptr) return;
+  if (session->open()) {
+    (void)session->lifeline().send(
+        wire::encode(wire::Failure{why.code, "this client cannot be kept: " + why.message}, {}));
+  }
+  end_session(*session, true);
+}
+
 void Gateway::add_to_poll(std::vector<pollfd>& entries) const {
   entries.push_back({server_.descriptor(), POLLIN, 0});
   entries.push_back(lifelines_.poll_entry());

@@ -76,6 +76,10 @@ class Gateway final : private LifelineEvents {
   void reply(SessionId session, uint64_t number, const wire::AnyReply& message,
              std::vector<Descriptor> fds = {});
 
+  // The supervisor found no room for what was to be held under this key. A session ends by it, and
+  // its client is told; of a request on its way only a new broker would have known.
+  void hold_refused(const std::string& key, const Error& why);
+
   // Those that exist; not those that only said Hello.
   std::vector<Session> sessions() const;
   IntakeCounters counters() const;

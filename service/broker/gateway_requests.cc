@@ -138,6 +138,10 @@ void Gateway::on_session_request(ClientSession& session, const std::string& rout
 }
 
 void Gateway::deliver(ClientSession& session, uint64_t number, wire::AnyRequest message) {
+  if (const auto why = session.descriptor_refusal(number)) {
+    ++counters_.refused;
+    return reply(session.who().id, number, wire::Failure{why->code, why->message});
+  }
   std::vector<Descriptor> fds = session.take_descriptor_message(number);
   const size_t wanted = descriptors_of(message);
   if (fds.size() != wanted) {

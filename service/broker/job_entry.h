@@ -22,11 +22,23 @@
 
 namespace laneway::service {
 
+// Of a job: what is held, and what the worker is sent, each under a name of its own.
+struct JobPart {
+  enum class Kind : uint8_t { job, graph, link, segment };
+  JobId job;
+  Kind kind = Kind::job;
+  uint32_t number = 0;  // of the graph, or the link
+  uint32_t segment = 0;
+  friend bool operator==(const JobPart&, const JobPart&) = default;
+};
+
+// `held`, of each part: the supervisor has it. No request is answered before.
 struct SegmentEntry {
   Descriptor memory;
   uint64_t bytes = 0;
   Quotas::Share share;  // of descriptors
-  bool added = false;   // the worker has it
+  bool held = false;
+  bool added = false;  // the worker has it
   ReplyTo reply;
 };
 
@@ -35,13 +47,15 @@ struct LinkEntry {
   uint64_t request = 0;  // that made it
   LinkFiles files;
   Quotas::Share share;  // of descriptors
-  ReplyTo reply;        // who attached waits
+  bool held = false;
+  ReplyTo reply;  // who attached waits
   std::map<uint32_t, SegmentEntry> segments;
 };
 
 struct GraphEntry {
   Descriptor graph;
   Quotas::Share share;  // of descriptors
+  bool held = false;    // of the first one: as the job
   SessionId session;
   uint64_t request = 0;
   std::optional<wire::GraphInfo> info;  // once the worker has it
@@ -70,6 +84,7 @@ struct JobEntry {
   wire::held::Job record;
   Quotas::Share place;  // among the jobs
   Quotas::Share note;   // of held bytes
+  bool held = false;
   // Until the image is placed: of memory and files, as spec says.
   Descriptor initial;
   std::vector<Descriptor> files;

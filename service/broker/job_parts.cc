@@ -56,8 +56,11 @@ Result<uint32_t> JobParts::make_link(JobEntry& job, const Requester& from) {
   link.share = std::move(share).value();
   job.links.emplace(number, std::move(link));
   // Numbers of links are not used twice: the journal names requests by them.
-  store_.hold_job(job);
-  store_.hold_link(job, number);
+  store_.note_job(job);
+  if (Status held = store_.hold_link(job, number); !held) {
+    job.links.erase(number);
+    return held.error();
+  }
   return number;
 }
 
@@ -89,7 +92,7 @@ void JobParts::attach(const Requester& from, const wire::AttachJob& request) {
 
 void JobParts::answer_attached(JobEntry& job, uint32_t number) {
   LinkEntry& link = job.links.at(number);
-  if (!link.reply || !job.added) return;
+  if (!link.reply || !link.held || !job.added) return;
   wire::JobAttached reply{.job = job.id().value(),
                           .name = job.name(),
                           .job_class = job.record.spec.options.job_class,
@@ -112,8 +115,7 @@ void JobParts::add_graph(const Requester& from, const wire::AddGraph& request,
       continue;
     }
     graph.reply = from.to;
-    if (graph.info) replies_.answer(graph.reply, wire::GraphAdded{*graph.info});
-    return;
+    return answer_graph(graph);
   }
   if (Status one = expect_one(fds, "a graph"); !one) return replies_.fail(from.to, one.error());
   if (job.closing) return replies_.fail(from.to, *job.closing);
@@ -131,7 +133,11 @@ void JobParts::add_graph(const Requester& from, const wire::AddGraph& request,
   graph.session = from.to.session;
   graph.request = from.to.number;
   graph.reply = from.to;
-  store_.hold_graph(job, number);
+  if (Status held = store_.hold_graph(job, number); !held) {
+    replies_.refuse(graph.reply, held.error());
+    job.graphs.erase(number);
+    return;
+  }
   fault_point("broker.graph_held");
   requests_.send_graph(job, number);
 }
@@ -184,8 +190,7 @@ void JobParts::add_segment(const Requester& from, const wire::AddSegment& reques
   auto& segments = link.value()->segments;
   if (const auto there = segments.find(request.segment); there != segments.end()) {
     there->second.reply = from.to;
-    if (there->second.added) replies_.answer(there->second.reply, wire::Done{});
-    return;
+    return answer_segment(there->second);
   }
   if (Status one = expect_one(fds, "a segment"); !one) return replies_.fail(from.to, one.error());
   if (job.closing) return replies_.fail(from.to, *job.closing);
@@ -200,7 +205,11 @@ void JobParts::add_segment(const Requester& from, const wire::AddSegment& reques
   segment.memory = std::move(fds[0]);
   segment.bytes = request.bytes;
   segment.reply = from.to;
-  store_.hold_segment(job, request.link, request.segment);
+  if (Status held = store_.hold_segment(job, request.link, request.segment); !held) {
+    replies_.refuse(segment.reply, held.error());
+    segments.erase(request.segment);
+    return;
+  }
   fault_point("broker.segment_held");
   requests_.send_segment(job, request.link, request.segment);
 }
@@ -210,13 +219,17 @@ void JobParts::drop_segment(const Requester& from, const wire::DropSegment& requ
   if (job == nullptr) return replies_.send(from.to, wire::Done{});
   const Result<LinkEntry*> link = find_link(from, *job, request.link);
   if (!link) return replies_.fail(from.to, link.error());
-  store_.release_segment(job->id(), request.link, request.segment);
-  link.value()->segments.erase(request.segment);
+  release_segment(*job, request.link, request.segment, from.to);
+}
+
+void JobParts::release_segment(JobEntry& job, uint32_t link, uint32_t segment, ReplyTo to) {
+  store_.release_segment(job.id(), link, segment);
+  job.links.at(link).segments.erase(segment);
   wire::to_worker::DropSegment question;
-  question.job = request.job;
-  question.link = request.link;
-  question.segment = request.segment;
-  requests_.ask({.to = from.to, .job = job->id(), .graph = 0, .message = question});
+  question.job = job.id().value();
+  question.link = link;
+  question.segment = segment;
+  requests_.ask({.to = to, .job = job.id(), .graph = 0, .message = question});
 }
 
 void JobParts::detach(JobEntry& job, SessionId session, ReplyTo to) {
@@ -258,13 +271,21 @@ void JobParts::on_graph_added(JobEntry& job, const wire::GraphInfo& info) {
   if (graph == job.graphs.end()) return;
   graph->second.info = info;
   standbys_.graph_added(job, info.number);
-  replies_.answer(graph->second.reply, wire::GraphAdded{info});
+  answer_graph(graph->second);
 }
 
-void JobParts::on_addition(JobEntry& job, const WorkerRequests::Addition& added,
+void JobParts::answer_graph(GraphEntry& graph) {
+  if (graph.held && graph.info) replies_.answer(graph.reply, wire::GraphAdded{*graph.info});
+}
+
+void JobParts::answer_segment(SegmentEntry& segment) {
+  if (segment.held && segment.added) replies_.answer(segment.reply, wire::Done{});
+}
+
+void JobParts::on_addition(JobEntry& job, const JobPart& added,
                            const std::optional<Error>& refused) {
-  using Part = WorkerRequests::Addition::Part;
-  if (added.part == Part::graph) {
+  using Kind = JobPart::Kind;
+  if (added.kind == Kind::graph) {
     const auto graph = job.graphs.find(added.number);
     if (!refused || graph == job.graphs.end()) return;
     replies_.refuse(graph->second.reply, *refused);
@@ -274,7 +295,7 @@ void JobParts::on_addition(JobEntry& job, const WorkerRequests::Addition& added,
   }
   const auto link = job.links.find(added.number);
   if (link == job.links.end()) return;
-  if (added.part == Part::link) {
+  if (added.kind == Kind::link) {
     if (!refused) return;
     log_error("job '" + printable(job.name()) + "' has a link less: " + refused->message);
     link->second.files.close_ring(*refused);
@@ -284,7 +305,7 @@ void JobParts::on_addition(JobEntry& job, const WorkerRequests::Addition& added,
   if (segment == link->second.segments.end()) return;
   if (!refused) {
     segment->second.added = true;
-    return replies_.answer(segment->second.reply, wire::Done{});
+    return answer_segment(segment->second);
   }
   replies_.refuse(segment->second.reply, *refused);
   store_.release_segment(added.job, added.number, added.segment);
@@ -296,7 +317,7 @@ void JobParts::on_graph_dropped(JobEntry& job, uint32_t number) {
     // The graph itself stays held: it is what the job's layout is made from.
     job.record.first_graph_dropped = true;
     job.graphs.at(0).info.reset();
-    store_.hold_job(job);
+    store_.note_job(job);
   } else {
     store_.release_graph(job.id(), number);
     job.graphs.erase(number);

@@ -51,12 +51,18 @@ class JobParts {
   // Drops all links and graphs of a session that attached to the job.
   void detach(JobEntry& job, SessionId session, ReplyTo to);
 
+  // ---- What the supervisor answered.
+  void on_held(JobEntry& job, const JobPart& part);
+  // It found no room for a graph, link or segment, which is undone.
+  void on_hold_refused(JobEntry& job, const JobPart& part, const Error& why);
+  // The link that was made with the job, without which its creator has nothing of it.
+  static bool is_of_creator(const JobEntry& job, const JobPart& part);
+
   // ---- What the worker answered.
   void on_job_added(JobEntry& job);
   void on_graph_added(JobEntry& job, const wire::GraphInfo& info);
   // A graph, link or segment was added; with `refused`, it was not and is undone.
-  void on_addition(JobEntry& job, const WorkerRequests::Addition& added,
-                   const std::optional<Error>& refused);
+  void on_addition(JobEntry& job, const JobPart& added, const std::optional<Error>& refused);
   void on_graph_dropped(JobEntry& job, uint32_t number);
 
   // ---- A new worker: it gets all parts of the job; then, when it has all jobs, what was dropped
@@ -67,8 +73,12 @@ class JobParts {
  private:
   // The link, when it is this session's.
   static Result<LinkEntry*> find_link(const Requester& from, JobEntry& job, uint32_t number);
+  // Each as soon as it is held, and the worker has it.
   void answer_attached(JobEntry& job, uint32_t number);
+  void answer_graph(GraphEntry& graph);
+  void answer_segment(SegmentEntry& segment);
   void release_link(JobEntry& job, uint32_t number, ReplyTo to);
+  void release_segment(JobEntry& job, uint32_t link, uint32_t segment, ReplyTo to);
   void drop_graphs_of(JobEntry& job, SessionId session);
   void ask_to_drop_graph(const JobEntry& job, uint32_t number, ReplyTo to);
 

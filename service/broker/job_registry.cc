@@ -26,7 +26,7 @@ JobRegistry::JobRegistry(DescriptorStore& store, WorkerLink& worker, Replies& re
     : clock_(clock),
       store_(store),
       worker_(worker),
-      requests_(worker),
+      requests_(worker, table_),
       replies_(replies),
       quotas_(quotas),
       standbys_(table_),
@@ -98,7 +98,7 @@ void JobRegistry::create(const Requester& from, const wire::CreateJob& request,
   entry.take_first_bytes(std::move(fds));
   entry.creator = from.to;
   JobEntry& job = *table_.add(std::move(entry)).value();
-  store_.hold_job(job);
+  if (Status held = store_.hold_job(job); !held) return forget(job, held.error());
   fault_point("broker.job_held");
   if (const Result<uint32_t> link = parts_.make_link(job, from); !link) {
     return forget(job, link.error());
@@ -122,16 +122,17 @@ void JobRegistry::resume(JobEntry& job, const Requester& from) {
   answer_created(job);
 }
 
-// As soon as worker and core both know it; or its refusal.
+// As soon as it is held, and worker and core both know it; or its refusal.
 void JobRegistry::answer_created(JobEntry& job) {
   if (!job.creator) return;
   if (job.refused || job.closing) {
     return replies_.refuse(job.creator, job.refused ? *job.refused : *job.closing);
   }
-  if (!job.added || !job.offered) return;
+  if (!job.held || !job.added || !job.offered) return;
   const uint64_t request = job.record.request;
   for (auto& [number, link] : job.links) {
     if (link.session != job.owner() || link.request != request) continue;
+    if (!link.held) return;
     std::vector<Descriptor> fds = client_copies(link.files);
     replies_.answer(job.creator,
                     wire::JobCreated{.job = job.id().value(),
@@ -216,7 +217,7 @@ void JobRegistry::set(const Requester& from, const wire::SetJob& request, bool m
   const JobOptions before = options;
   request.changes.apply_to(options);
   if (options == before) return replies_.send(from.to, wire::Done{});
-  store_.hold_job(job);
+  store_.note_job(job);
   // A core that does not know the job yet is offered what the record says.
   if (job.offered) core_->post(lanes::JobChanged{.job = job.id(), .changes = request.changes});
   replies_.send(from.to, wire::Done{});
@@ -309,7 +310,7 @@ void JobRegistry::image_placed(JobEntry& job) {
     job.first_bytes = {};
     job.record.spec.has_initial = false;
     job.record.spec.weights = {};
-    store_.hold_job(job);
+    store_.note_job(job);
   }
   waits_.on_placed(job.id());
 }

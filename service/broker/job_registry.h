@@ -88,6 +88,12 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   // All was restored; jobs of other sessions than these end.
   void restored(const std::set<SessionId>& sessions);
 
+  // ---- What the supervisor said of what was to be held.
+  // Everything up to `number` was answered.
+  void holds_done(uint64_t number);
+  // This found no room: what it was for is undone, and its request refused. False: none of a job.
+  bool hold_refused(uint64_t number, const Error& why);
+
   // ---- Time.
   void answer_waiters();
   TimePoint next_wakeup() const { return waits_.next_wakeup(); }

@@ -1,5 +1,5 @@
-// The registry, part: a new broker (what the supervisor held comes back) and a new worker (which
-// gets everything, and whose report makes the core anew).
+// The registry, part: what the supervisor holds, a new broker (what it held comes back) and a new
+// worker (which gets everything, and whose report makes the core anew).
 #include <string>
 #include <utility>
 
@@ -23,6 +23,30 @@ void JobRegistry::restored(const std::set<SessionId>& sessions) {
     }
   }
   for (const SessionId session : ended) session_ended(session, true);
+}
+
+void JobRegistry::holds_done(uint64_t number) {
+  for (const JobPart& part : store_.take_held(number)) {
+    JobEntry* job = table_.find(part.job);
+    if (job == nullptr) continue;
+    parts_.on_held(*job, part);
+    const bool of_creator = part.kind == JobPart::Kind::job || part.kind == JobPart::Kind::link;
+    if (of_creator) answer_created(*job);
+  }
+}
+
+bool JobRegistry::hold_refused(uint64_t number, const Error& why) {
+  const auto part = store_.take_refused(number);
+  if (!part) return false;
+  JobEntry* job = table_.find(part->job);
+  if (job == nullptr) return true;
+  if (part->kind != JobPart::Kind::job && !parts_.is_of_creator(*job, *part)) {
+    parts_.on_hold_refused(*job, *part, why);
+    return true;
+  }
+  end_job(*job, why, true);
+  answer_created(*job);
+  return true;
 }
 
 void JobRegistry::worker_connected(Channel channel, TorchVersions torch) {

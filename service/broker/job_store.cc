@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/log.h"
 #include "service/broker/keys.h"
 #include "service/wire/codec.h"
 
@@ -25,7 +24,9 @@ Status restore_job(JobTable& table, const std::vector<std::byte>& note,
   if (fds.size() != record.value().spec.descriptors()) return other_descriptors();
   JobEntry job;
   job.record = std::move(record).value();
+  job.held = true;
   GraphEntry graph;
+  graph.held = true;
   graph.graph = std::move(fds[0]);
   graph.session = job.owner();
   job.graphs.emplace(0, std::move(graph));
@@ -43,6 +44,7 @@ Status restore_link(JobEntry& job, uint32_t number, const std::vector<std::byte>
   link.session = SessionId(held.value().session);
   link.request = held.value().request;
   link.files = std::move(files).value();
+  link.held = true;
   return {};
 }
 
@@ -52,6 +54,7 @@ Status restore_graph(JobEntry& job, uint32_t number, const std::vector<std::byte
   if (!held) return held.error();
   GraphEntry& graph = job.graphs[number];
   graph.graph = std::move(fd);
+  graph.held = true;
   graph.session = SessionId(held.value().session);
   graph.request = held.value().request;
   return {};
@@ -59,42 +62,74 @@ Status restore_graph(JobEntry& job, uint32_t number, const std::vector<std::byte
 
 }  // namespace
 
-void JobStore::hold(const std::string& key, std::vector<std::byte> note,
-                    const std::vector<const Descriptor*>& fds) {
+Status JobStore::hold(const JobPart& part, const std::string& key, std::vector<std::byte> note,
+                      const std::vector<const Descriptor*>& fds) {
   auto copied = copies(fds);
   if (!copied) {
-    log_error("what belongs to '" + key + "' is not held: " + copied.error().message);
-    return;
+    return Error{ErrorCode::refused,
+                 "what belongs to '" + key + "' cannot be held: " + copied.error().message};
   }
-  store_.hold(key, std::move(note), std::move(copied).value());
+  const uint64_t number = store_.hold(key, std::move(note), std::move(copied).value());
+  unanswered_.emplace_back(number, part);
+  return {};
 }
 
 void JobStore::hold_last_id(JobId last) {
-  hold("n", wire::encode(wire::held::LastJob{last.value()}), {});
+  store_.hold("n", wire::encode(wire::held::LastJob{last.value()}), {});
 }
 
-void JobStore::hold_job(const JobEntry& job) {
-  hold(job_key(job.id()), wire::encode(job.record), job.descriptors());
+Status JobStore::hold_job(const JobEntry& job) {
+  return hold({.job = job.id(), .kind = JobPart::Kind::job}, job_key(job.id()),
+              wire::encode(job.record), job.descriptors());
 }
 
-void JobStore::hold_link(const JobEntry& job, uint32_t number) {
+void JobStore::note_job(const JobEntry& job) {
+  const uint64_t number =
+      store_.renote(job_key(job.id()), wire::encode(job.record), job.descriptors().size());
+  unanswered_.emplace_back(number, JobPart{.job = job.id(), .kind = JobPart::Kind::job});
+}
+
+Status JobStore::hold_link(const JobEntry& job, uint32_t number) {
   const LinkEntry& link = job.links.at(number);
   const LinkFiles& files = link.files;
-  hold(link_key(job.id(), number),
-       wire::encode(wire::held::Link{link.session.value(), link.request}),
-       {&files.ring, &files.submit, &files.done_read, &files.done_write});
+  return hold({.job = job.id(), .kind = JobPart::Kind::link, .number = number},
+              link_key(job.id(), number),
+              wire::encode(wire::held::Link{link.session.value(), link.request}),
+              {&files.ring, &files.submit, &files.done_read, &files.done_write});
 }
 
-void JobStore::hold_graph(const JobEntry& job, uint32_t number) {
+Status JobStore::hold_graph(const JobEntry& job, uint32_t number) {
   const GraphEntry& graph = job.graphs.at(number);
-  hold(graph_key(job.id(), number),
-       wire::encode(wire::held::Graph{graph.session.value(), graph.request}), {&graph.graph});
+  return hold({.job = job.id(), .kind = JobPart::Kind::graph, .number = number},
+              graph_key(job.id(), number),
+              wire::encode(wire::held::Graph{graph.session.value(), graph.request}),
+              {&graph.graph});
 }
 
-void JobStore::hold_segment(const JobEntry& job, uint32_t link, uint32_t number) {
+Status JobStore::hold_segment(const JobEntry& job, uint32_t link, uint32_t number) {
   const SegmentEntry& segment = job.links.at(link).segments.at(number);
-  hold(segment_key(job.id(), link, number), wire::encode(wire::held::Segment{segment.bytes}),
-       {&segment.memory});
+  return hold({.job = job.id(), .kind = JobPart::Kind::segment, .number = link, .segment = number},
+              segment_key(job.id(), link, number), wire::encode(wire::held::Segment{segment.bytes}),
+              {&segment.memory});
+}
+
+std::vector<JobPart> JobStore::take_held(uint64_t number) {
+  std::vector<JobPart> held;
+  while (!unanswered_.empty() && unanswered_.front().first <= number) {
+    held.push_back(unanswered_.front().second);
+    unanswered_.pop_front();
+  }
+  return held;
+}
+
+std::optional<JobPart> JobStore::take_refused(uint64_t number) {
+  for (auto at = unanswered_.begin(); at != unanswered_.end(); ++at) {
+    if (at->first != number) continue;
+    const JobPart part = at->second;
+    unanswered_.erase(at);
+    return part;
+  }
+  return std::nullopt;
 }
 
 void JobStore::release_job(const JobEntry& job) {
@@ -160,6 +195,7 @@ Status JobStore::restore_part(JobTable& table, const std::string& key,
   }
   SegmentEntry& segment = link->second.segments[static_cast<uint32_t>(numbers[2])];
   segment.memory = std::move(fds[0]);
+  segment.held = true;
   segment.bytes = held.value().bytes;
   return {};
 }

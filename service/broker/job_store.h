@@ -4,7 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -19,12 +22,20 @@ class JobStore {
   // `store` must outlive the object.
   explicit JobStore(DescriptorStore& store) : store_(store) {}
 
-  // What is held under the same key is replaced. A failure to copy a descriptor is logged.
   void hold_last_id(JobId last);
-  void hold_job(const JobEntry& job);
-  void hold_link(const JobEntry& job, uint32_t number);
-  void hold_graph(const JobEntry& job, uint32_t number);
-  void hold_segment(const JobEntry& job, uint32_t link, uint32_t segment);
+  // Each replaces what is held under the same key. An error when a descriptor finds no copy: it is
+  // not held then, and nothing is said to the supervisor. Its answer comes later (take_…).
+  Status hold_job(const JobEntry& job);
+  Status hold_link(const JobEntry& job, uint32_t number);
+  Status hold_graph(const JobEntry& job, uint32_t number);
+  Status hold_segment(const JobEntry& job, uint32_t link, uint32_t segment);
+  // The record changed; of the descriptors those that the job still has stay held.
+  void note_job(const JobEntry& job);
+
+  // The supervisor has answered everything up to `number`: what is held now.
+  std::vector<JobPart> take_held(uint64_t number);
+  // It found no room for this; nothing when `number` is none of a job's.
+  std::optional<JobPart> take_refused(uint64_t number);
 
   // The job and all its parts.
   void release_job(const JobEntry& job);
@@ -39,12 +50,13 @@ class JobStore {
                  std::vector<Descriptor> fds);
 
  private:
-  void hold(const std::string& key, std::vector<std::byte> note,
-            const std::vector<const Descriptor*>& fds);
+  Status hold(const JobPart& part, const std::string& key, std::vector<std::byte> note,
+              const std::vector<const Descriptor*>& fds);
   Status restore_part(JobTable& table, const std::string& key, const std::vector<uint64_t>& numbers,
                       const std::vector<std::byte>& note, std::vector<Descriptor> fds);
 
   DescriptorStore& store_;
+  std::deque<std::pair<uint64_t, JobPart>> unanswered_;  // by the number of the hold, ascending
 };
 
 }  // namespace laneway::service

@@ -84,7 +84,7 @@ void Lifelines::accept_connections() {
     Result<std::optional<Descriptor>> accepted = accept_unix(listener_);
     if (!accepted) return log_error(accepted.error().message);
     if (!accepted.value()) return;
-    Channel channel(std::move(*accepted.value()), kLifelineLimits);
+    Channel channel(std::move(*accepted.value()), kServedLifelineLimits);
     const std::optional<PeerCredentials> peer = channel.peer();
     if (!peer) continue;
     const auto of_user =
@@ -141,8 +141,12 @@ Status Lifelines::on_hello(PendingConnection& pending, const Frame& frame) {
     ++counters_.refused;
     return Error{ErrorCode::refused, "this session has its lifeline already"};
   }
-  unwatch(pending.channel.descriptor());
-  sessions_.set_lifeline(*session, std::move(pending.channel));
+  const int watched = pending.channel.descriptor();
+  if (Status set = sessions_.set_lifeline(*session, pending.channel); !set) {
+    ++counters_.refused;
+    return set;
+  }
+  unwatch(watched);
   fault_point("broker.lifeline");
   (void)session->lifeline().send(
       wire::encode(wire::LifelineReady{}, {.token = session->who().token}));
@@ -201,7 +205,7 @@ void Lifelines::on_frame(ClientSession& session, Frame frame) {
     ++counters_.repeated;
     return;
   }
-  sessions_.add_descriptor_message(session, message->request, std::move(frame.fds));
+  sessions_.add_descriptor_message(session, message->request, std::move(frame));
   fault_point("broker.descriptor_message_held");
   events_.on_descriptor_message(session, message->request);
 }
@@ -212,8 +216,14 @@ void Lifelines::remove(ClientSession& session) { unwatch(session.lifeline().desc
 
 bool Lifelines::send(ClientSession& session, const wire::Envelope& envelope,
                      std::vector<Descriptor> fds) {
-  const Status sent = session.lifeline().send(
-      wire::encode(wire::DescriptorMessage{envelope.request}, envelope), std::move(fds));
+  Status sent = sessions_.count_answer(session, fds.size());
+  if (sent) {
+    sent = session.lifeline().send(
+        wire::encode(wire::DescriptorMessage{envelope.request}, envelope), std::move(fds));
+  } else {
+    ++counters_.refused;
+    (void)session.lifeline().send(failure(sent.error()));
+  }
   if (!sent) {
     // Hung up, or its queue is full because the client does not read. The end is seen at the next
     // look: the caller may be in the middle of something that is about this session.

@@ -27,8 +27,7 @@ inline constexpr uint32_t kMaxSlotNameBytes = 256;
 // own, and copies on their way. What is left is the clients', half of it one user's.
 inline constexpr uint32_t kDescriptorsOfOwn = 48;
 inline constexpr uint32_t kDescriptorsOfOperators = 64;
-inline constexpr uint32_t kDescriptorsOfSession =
-    4;  // connection, lifeline, a request's on its way
+inline constexpr uint32_t kDescriptorsOfSession = 5;  // connection, lifeline, those of an answer
 inline constexpr uint32_t kDescriptorsOfLink = 4;
 inline constexpr uint32_t kMaxPendingConnectionsPerUser =
     64;  // lifelines without an identified client

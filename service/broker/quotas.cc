@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "service/broker/limits.h"
+#include "service/broker/user_names.h"
 
 namespace laneway::service {
 namespace {
@@ -103,12 +104,20 @@ Quotas::Share Quotas::keep(Resource resource, uint32_t user, uint64_t amount) {
   return {*this, resource, user, amount};
 }
 
-std::vector<Quotas::Row> Quotas::rows() const {
-  std::vector<Row> rows;
+std::vector<wire::LimitFacts> Quotas::facts() const {
+  std::vector<wire::LimitFacts> all;
   for (size_t i = 0; i < kResources; ++i) {
-    rows.push_back({kWords[i].name, sums_[i].all, limits_[i]});
+    wire::LimitFacts facts{.name = kWords.at(i).name,
+                           .used = sums_.at(i).all,
+                           .limit = limits_.at(i).in_all,
+                           .per_user = limits_.at(i).per_user,
+                           .of_operators = limits_.at(i).reserved};
+    for (const auto& [user, used] : sums_.at(i).of_users) {
+      facts.users.push_back({.user = user_name(user), .used = used});
+    }
+    all.push_back(std::move(facts));
   }
-  return rows;
+  return all;
 }
 
 }  // namespace laneway::service

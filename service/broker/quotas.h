@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "service/wire/service_facts.h"
 
 namespace laneway::service {
 
@@ -75,12 +76,8 @@ class Quotas {
   // Of what is there already: a predecessor of this process let it in.
   Share keep(Resource resource, uint32_t user, uint64_t amount);
 
-  struct Row {
-    const char* name;
-    uint64_t used;
-    Quota quota;
-  };
-  std::vector<Row> rows() const;
+  // As a status has them, in the order of Resource.
+  std::vector<wire::LimitFacts> facts() const;
 
  private:
   struct Sums {

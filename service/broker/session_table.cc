@@ -33,12 +33,12 @@ Result<wire::Token> new_token() {
   return token;
 }
 
-// Copies to be held; fewer than `fds` when the process has no descriptors left.
-std::vector<Descriptor> copies_of(const std::vector<Descriptor>& fds) {
+Result<std::vector<Descriptor>> copies_of(const std::vector<Descriptor>& fds) {
   std::vector<Descriptor> copies;
   for (const Descriptor& fd : fds) {
     Result<Descriptor> copy = fd.duplicate();
-    if (copy) copies.push_back(std::move(copy).value());
+    if (!copy) return copy.error();
+    copies.push_back(std::move(copy).value());
   }
   return copies;
 }
@@ -83,6 +83,12 @@ ClientSession* SessionTable::find(const wire::Token& token) {
   return found == by_token_.end() ? nullptr : find(found->second);
 }
 
+ClientSession* SessionTable::find_held(const std::string& key) {
+  if (!key.starts_with("s/")) return nullptr;
+  ClientSession* const session = find(SessionId(std::strtoull(key.c_str() + 2, nullptr, 10)));
+  return session != nullptr && session_key(session->who().id) == key ? session : nullptr;
+}
+
 ClientSession* SessionTable::find_hello(const PeerCredentials& peer, const std::string& route,
                                         uint64_t number) {
   for (auto& [id, session] : sessions_) {
@@ -103,18 +109,47 @@ void SessionTable::hold(const ClientSession& session, std::vector<Descriptor> li
               std::move(lifeline));
 }
 
-void SessionTable::set_lifeline(ClientSession& session, Channel lifeline) {
+Status SessionTable::set_lifeline(ClientSession& session, Channel& lifeline) {
+  Result<Descriptor> copy = lifeline.socket().duplicate();
+  if (!copy) return Error{ErrorCode::refused, "the session is not held: " + copy.error().message};
   session.open_with(std::move(lifeline));
   std::vector<Descriptor> held;
-  Result<Descriptor> copy = session.lifeline().socket().duplicate();
-  if (copy) held.push_back(std::move(copy).value());
+  held.push_back(std::move(copy).value());
   hold(session, std::move(held));
+  return {};
 }
 
-void SessionTable::add_descriptor_message(ClientSession& session, uint64_t number,
-                                          std::vector<Descriptor> fds) {
-  store_.hold(message_key(session.who().id, number), {}, copies_of(fds));
-  session.add_descriptor_message(number, std::move(fds));
+void SessionTable::add_descriptor_message(ClientSession& session, uint64_t number, Frame frame) {
+  const Status taken = take_descriptor_message(session, number, frame);
+  if (!taken) session.refuse_descriptor_message(number, taken.error());
+}
+
+Status SessionTable::take_descriptor_message(ClientSession& session, uint64_t number,
+                                             Frame& frame) {
+  if (frame.is_cut) {
+    return Error{ErrorCode::refused,
+                 "the service may open no more files, and lost the request's: close jobs, or raise "
+                 "its limit of open files"};
+  }
+  auto share = quotas_.take(Resource::descriptors, session.who().uid, frame.fds.size());
+  if (!share) return share.error();
+  auto held = copies_of(frame.fds);
+  if (!held) return Error{ErrorCode::refused, held.error().message};
+  store_.hold(message_key(session.who().id, number), {}, std::move(held).value());
+  session.add_descriptor_message(number, std::move(frame.fds), std::move(share).value());
+  return {};
+}
+
+Status SessionTable::count_answer(ClientSession& session, size_t descriptors) {
+  if (session.lifeline().all_read()) session.all_read();
+  Quotas::Share share;
+  if (session.has_unread()) {
+    auto taken = quotas_.take(Resource::descriptors, session.who().uid, descriptors);
+    if (!taken) return taken.error();
+    share = std::move(taken).value();
+  }
+  session.add_unread(std::move(share));
+  return {};
 }
 
 void SessionTable::drop_descriptor_message(ClientSession& session, uint64_t number) {
@@ -146,7 +181,7 @@ ClientSession* SessionTable::restore(const std::string& key, const std::vector<s
   }
   if (ClientSession* const session = restore_session(key, note)) {
     if (fds.empty()) return nullptr;
-    session->open_with(Channel(std::move(fds.front()), kLifelineLimits));
+    session->open_with(Channel(std::move(fds.front()), kServedLifelineLimits));
     return session;
   }
   if (restore_descriptor_message(key, fds)) return nullptr;
@@ -182,7 +217,8 @@ bool SessionTable::restore_descriptor_message(const std::string& key,
   const uint64_t number = std::strtoull(key.c_str() + slash + 1, nullptr, 10);
   ClientSession* const session = find(SessionId(std::strtoull(key.c_str() + 2, nullptr, 10)));
   if (session == nullptr || !session->wants_descriptor_message(number)) return false;
-  session->add_descriptor_message(number, std::move(fds));
+  auto share = quotas_.keep(Resource::descriptors, session->who().uid, fds.size());
+  session->add_descriptor_message(number, std::move(fds), std::move(share));
   return true;
 }
 

@@ -35,14 +35,21 @@ class SessionTable {
   // Null when there is no such session. A session stays where it is until it is erased.
   ClientSession* find(SessionId id);
   ClientSession* find(const wire::Token& token);
+  // The one that is held under this key.
+  ClientSession* find_held(const std::string& key);
   // The session that this process opened with a Hello of this route and number.
   ClientSession* find_hello(const PeerCredentials& peer, const std::string& route, uint64_t number);
 
-  // The session has its lifeline from now on, which is held.
-  void set_lifeline(ClientSession& session, Channel lifeline);
+  // The session has its lifeline from now on, which is held. refused, and nothing is moved, when
+  // the process has no descriptors left.
+  Status set_lifeline(ClientSession& session, Channel& lifeline);
   // The descriptors are the session's until its request `number` takes them, and held until the
-  // message is dropped. Requires: session.wants_descriptor_message(number).
-  void add_descriptor_message(ClientSession& session, uint64_t number, std::vector<Descriptor> fds);
+  // message is dropped. Where no quota is left for them, or the frame came without them, the
+  // session knows why instead. Requires: session.wants_descriptor_message(number).
+  void add_descriptor_message(ClientSession& session, uint64_t number, Frame frame);
+  // Of an answer that goes over the lifeline next. refused when the client has left so many unread
+  // that its user has no quota for these.
+  Status count_answer(ClientSession& session, size_t descriptors);
   // Nothing happens when the session has no such message.
   void drop_descriptor_message(ClientSession& session, uint64_t number);
   // Descriptor messages that the session has dropped itself are held no longer.
@@ -66,6 +73,7 @@ class SessionTable {
   SessionId next_id();
   ClientSession& add(const Session& who);
   void hold(const ClientSession& session, std::vector<Descriptor> lifeline);
+  Status take_descriptor_message(ClientSession& session, uint64_t number, Frame& frame);
   // Null: `note` is no session, or not the session of `key`.
   ClientSession* restore_session(const std::string& key, const std::vector<std::byte>& note);
   // False: `key` names no message that a session still wants.

@@ -14,21 +14,54 @@
 namespace laneway::service {
 
 template <class M>
-void Standbys::send(Standby& standby, const M& message,
-                    const std::vector<const Descriptor*>& fds) const {
-  if (!standby.channel.valid()) return;
-  auto copied = copies(fds);
-  Status sent = copied ? standby.channel.send(wire::encode(message), std::move(copied).value())
-                       : Status(copied.error());
+void Standbys::send(Standby& standby, const M& message) {
+  if (standby.out.is_open()) note(standby, standby.out.send(wire::encode(message)));
+}
+
+void Standbys::note(Standby& standby, const Status& sent) {
   if (sent) return;
   log_warning("a standby prepares nothing further: " + sent.error().message);
-  standby.channel = Channel();
+  standby.out.close();
+}
+
+void Standbys::ask(Standby& standby, const Part& part) {
+  standby.asked.push_back(part);
+  if (!standby.out.is_open()) return;
+  note(standby, standby.out.send_later([this, &standby, part] { return question(standby, part); }));
+}
+
+Result<std::optional<Outbox::Letter>> Standbys::question(Standby& standby, const Part& part) const {
+  const auto job = table_.all().find(part.first);
+  const GraphEntry* graph = nullptr;
+  if (job != table_.all().end()) {
+    const auto found = job->second.graphs.find(part.second);
+    if (found != job->second.graphs.end()) graph = &found->second;
+  }
+  if (graph == nullptr) {
+    std::erase(standby.asked, part);
+    return std::optional<Outbox::Letter>();
+  }
+  auto copied = copies({&graph->graph});
+  if (!copied) return copied.error();
+  Outbox::Letter letter{.bytes = {}, .fds = std::move(copied).value()};
+  if (part.second == 0) {
+    wire::to_standby::PrepareJob message;
+    message.job = part.first.value();
+    message.slots = job->second.record.spec.slots;
+    letter.bytes = wire::encode(message);
+  } else {
+    wire::to_standby::PrepareGraph message;
+    message.job = part.first.value();
+    message.number = part.second;
+    letter.bytes = wire::encode(message);
+  }
+  return std::optional(std::move(letter));
 }
 
 void Standbys::connect(int32_t pid, Channel channel) {
   Standby& standby = standbys_[pid];
   standby = Standby();
-  standby.channel = std::move(channel);
+  standby.out.open(std::move(channel));
   for (const auto& [id, job] : table_.all()) {
     if (job.added && !job.closing) tell_job(standby, job);
   }
@@ -80,13 +113,7 @@ std::optional<Standbys::Preparation> Standbys::preparation(int32_t pid) const {
 void Standbys::tell_job(Standby& standby, const JobEntry& job) {
   const Part first{job.id(), 0};
   if (left_out_.contains(first)) return;
-  if (standby.told.insert(first).second) {
-    standby.asked.push_back(first);
-    wire::to_standby::PrepareJob message;
-    message.job = job.id().value();
-    message.slots = job.record.spec.slots;
-    send(standby, message, {&job.graphs.at(0).graph});
-  }
+  if (standby.told.insert(first).second) ask(standby, first);
   for (const auto& [number, graph] : job.graphs) {
     if (number != 0 && graph.info) tell_graph(standby, job, number);
   }
@@ -95,12 +122,7 @@ void Standbys::tell_job(Standby& standby, const JobEntry& job) {
 void Standbys::tell_graph(Standby& standby, const JobEntry& job, uint32_t number) {
   const Part part{job.id(), number};
   if (left_out_.contains(part) || !standby.told.contains({job.id(), 0})) return;
-  if (!standby.told.insert(part).second) return;
-  standby.asked.push_back(part);
-  wire::to_standby::PrepareGraph message;
-  message.job = job.id().value();
-  message.number = number;
-  send(standby, message, {&job.graphs.at(number).graph});
+  if (standby.told.insert(part).second) ask(standby, part);
 }
 
 void Standbys::job_added(const JobEntry& job) {
@@ -140,27 +162,28 @@ void Standbys::job_gone(JobId job) {
 
 void Standbys::add_to_poll(std::vector<pollfd>& entries) const {
   for (const auto& [pid, standby] : standbys_) {
-    if (!standby.channel.valid()) continue;
-    const int events = POLLIN | (standby.channel.wants_write() ? POLLOUT : 0);
-    entries.push_back({standby.channel.descriptor(), static_cast<short>(events), 0});
+    if (!standby.out.is_open()) continue;
+    const Channel& channel = standby.out.channel();
+    const int events = POLLIN | (channel.wants_write() ? POLLOUT : 0);
+    entries.push_back({channel.descriptor(), static_cast<short>(events), 0});
   }
 }
 
 void Standbys::serve() {
   for (auto& [pid, standby] : standbys_) {
-    if (standby.channel.valid() && standby.channel.wants_write()) (void)standby.channel.flush();
+    if (standby.out.is_open()) (void)standby.out.flush();  // its end shows when it is read
     read(standby);
   }
 }
 
 void Standbys::read(Standby& standby) {
-  while (standby.channel.valid()) {
-    auto frame = standby.channel.receive();
+  while (standby.out.is_open()) {
+    auto frame = standby.out.channel().receive();
     if (frame && !frame.value()) return;
     auto message = frame ? wire::decode<wire::from_standby::Any>(frame.value()->bytes)
                          : Result<wire::from_standby::Any>(frame.error());
     if (!message) {
-      standby.channel = Channel();  // one that is gone is reported dead
+      standby.out.close();  // one that is gone is reported dead
       return;
     }
     const auto& done = std::get<wire::from_standby::Prepared>(message.value());
@@ -168,7 +191,7 @@ void Standbys::read(Standby& standby) {
     // Answers come in the order of the questions.
     if (standby.asked.empty() || standby.asked.front() != part) {
       log_warning("a standby answered what it was not asked");
-      standby.channel = Channel();
+      standby.out.close();
       return;
     }
     standby.asked.pop_front();

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/result.h"
 #include "service/broker/job_table.h"
+#include "service/broker/outbox.h"
 #include "service/transport/channel.h"
 #include "service/transport/descriptor.h"
 #include "service/wire/standby_messages.h"
@@ -57,7 +59,7 @@ class Standbys {
  private:
   using Part = std::pair<JobId, uint32_t>;  // a graph of a job; 0: with the job itself
   struct Standby {
-    Channel channel;  // invalid: it hung up, and its end comes
+    Outbox out;  // not open: it hung up, and its end comes
     std::set<Part> told;
     std::deque<Part> asked;      // of them, not answered yet
     std::set<JobId> unprepared;  // of them, answered with no
@@ -66,8 +68,12 @@ class Standbys {
   void tell_job(Standby& standby, const JobEntry& job);
   void tell_graph(Standby& standby, const JobEntry& job, uint32_t number);
   template <class M>
-  void send(Standby& standby, const M& message,
-            const std::vector<const Descriptor*>& fds = {}) const;
+  void send(Standby& standby, const M& message);
+  // It is asked when it has taken everything before. The standby must stay where it is.
+  void ask(Standby& standby, const Part& part);
+  // Nothing when the part is gone; it is then not asked for any more.
+  Result<std::optional<Outbox::Letter>> question(Standby& standby, const Part& part) const;
+  static void note(Standby& standby, const Status& sent);
   static void read(Standby& standby);
   void leave_out(const Part& part);
 

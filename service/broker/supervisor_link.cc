@@ -11,14 +11,25 @@ namespace laneway::service {
 namespace to_broker = wire::supervisor_to_broker;
 namespace from_broker = wire::broker_to_supervisor;
 
+namespace {
+
+std::vector<uint8_t> plain(const std::vector<std::byte>& note) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(note.data());
+  return {bytes, bytes + note.size()};
+}
+
+}  // namespace
+
 void SupervisorLink::send(const std::vector<std::byte>& bytes, std::vector<Descriptor> fds) {
   if (lost_) return;
   Status status = channel_.send(bytes, std::move(fds));
-  // The supervisor always reads, and only what is in its socket outlives this process.
-  while (status && channel_.wants_write()) {
+  // A supervisor that listens always reads, and only what is in its socket outlives this process.
+  while (is_fed_ && status && channel_.wants_write()) {
     pollfd entry{channel_.descriptor(), POLLOUT, 0};
     if (::poll(&entry, 1, -1) < 0 && errno != EINTR) break;
     status = channel_.flush();
+    // There is room, and it was not taken: too many descriptors of this user are in flight.
+    if (status && channel_.wants_write()) ::poll(nullptr, 0, 1);
   }
   if (!status) {
     log_error("the supervisor takes nothing from this broker: " + status.error().message);
@@ -26,13 +37,24 @@ void SupervisorLink::send(const std::vector<std::byte>& bytes, std::vector<Descr
   }
 }
 
-void SupervisorLink::hold(std::string key, std::vector<std::byte> note,
-                          std::vector<Descriptor> fds) {
+uint64_t SupervisorLink::hold(std::string key, std::vector<std::byte> note,
+                              std::vector<Descriptor> fds) {
   from_broker::Hold message;
   message.key = std::move(key);
-  const auto* bytes = reinterpret_cast<const uint8_t*>(note.data());
-  message.note.assign(bytes, bytes + note.size());
+  message.note = plain(note);
+  message.number = ++last_hold_;
   send(wire::encode(message), std::move(fds));
+  return message.number;
+}
+
+uint64_t SupervisorLink::renote(std::string key, std::vector<std::byte> note, size_t descriptors) {
+  from_broker::Renote message;
+  message.key = std::move(key);
+  message.note = plain(note);
+  message.descriptors = static_cast<uint32_t>(descriptors);
+  message.number = ++last_hold_;
+  send(wire::encode(message), {});
+  return message.number;
 }
 
 void SupervisorLink::release(const std::string& key) {

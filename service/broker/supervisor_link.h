@@ -1,6 +1,6 @@
-// SupervisorLink: the broker's channel to the supervisor. Whatever is held is on its way into the
-// socket before hold() returns: a broker that dies afterwards has not forgotten it. Not
-// thread-safe.
+// SupervisorLink: the broker's channel to the supervisor. Whatever is to be held is in the socket
+// before hold() returns: a broker that dies afterwards has not forgotten it. Until fed() nothing is
+// waited for, because a supervisor does not listen while it tells what is held. Not thread-safe.
 #pragma once
 
 #include <poll.h>
@@ -22,7 +22,8 @@ class SupervisorLink final : public DescriptorStore {
  public:
   explicit SupervisorLink(Channel channel) : channel_(std::move(channel)) {}
 
-  void hold(std::string key, std::vector<std::byte> note, std::vector<Descriptor> fds) override;
+  uint64_t hold(std::string key, std::vector<std::byte> note, std::vector<Descriptor> fds) override;
+  uint64_t renote(std::string key, std::vector<std::byte> note, size_t descriptors) override;
   void release(const std::string& key) override;
   template <class M>
   void notify(const M& message) {
@@ -37,6 +38,9 @@ class SupervisorLink final : public DescriptorStore {
   // that speaks our language: the broker has to go.
   Result<std::optional<Received>> receive();
 
+  // All that was held was told: from now on the supervisor listens.
+  void fed() { is_fed_ = true; }
+
   pollfd poll_entry() const;
   void flush();
   bool lost() const { return lost_; }
@@ -45,6 +49,8 @@ class SupervisorLink final : public DescriptorStore {
   void send(const std::vector<std::byte>& bytes, std::vector<Descriptor> fds);
 
   Channel channel_;
+  uint64_t last_hold_ = 0;
+  bool is_fed_ = false;
   bool lost_ = false;
 };
 

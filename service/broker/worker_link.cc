@@ -6,18 +6,16 @@
 
 namespace laneway::service {
 
-void WorkerLink::send_bytes(const std::vector<std::byte>& bytes,
-                            const std::vector<const Descriptor*>& fds) {
-  auto copied = copies(fds);
-  if (!copied) return lose(copied.error().message);
-  if (Status sent = channel_.send(bytes, std::move(copied).value()); !sent) {
-    lose(sent.error().message);
-  }
+void WorkerLink::note(const Status& sent) {
+  if (!sent) return lose(sent.error().message);
+  const auto& why = out_.held_up();
+  if (why && !is_held_up_) log_warning("the worker is told later: " + why->message);
+  is_held_up_ = why.has_value();
 }
 
 std::optional<wire::from_worker::Any> WorkerLink::receive() {
   if (!up()) return std::nullopt;
-  auto frame = channel_.receive();
+  auto frame = out_.channel().receive();
   if (!frame) {
     lose(frame.error().message);
     return std::nullopt;
@@ -33,13 +31,13 @@ std::optional<wire::from_worker::Any> WorkerLink::receive() {
 
 std::optional<pollfd> WorkerLink::poll_entry() const {
   if (!up()) return std::nullopt;
-  const int events = POLLIN | (channel_.wants_write() ? POLLOUT : 0);
-  return pollfd{channel_.descriptor(), static_cast<short>(events), 0};
+  const Channel& channel = out_.channel();
+  const int events = POLLIN | (channel.wants_write() ? POLLOUT : 0);
+  return pollfd{channel.descriptor(), static_cast<short>(events), 0};
 }
 
 void WorkerLink::flush() {
-  if (!up() || !channel_.wants_write()) return;
-  if (Status sent = channel_.flush(); !sent) lose(sent.error().message);
+  if (up()) note(out_.flush());
 }
 
 void WorkerLink::lose(const std::string& why) {

@@ -7,10 +7,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "service/broker/link_files.h"
+#include "service/broker/outbox.h"
 #include "service/transport/channel.h"
 #include "service/wire/codec.h"
 #include "service/wire/worker_messages.h"
@@ -19,18 +20,22 @@ namespace laneway::service {
 
 class WorkerLink {
  public:
-  void connect(Channel channel) { channel_ = std::move(channel); }
-  void hang_up() { channel_ = Channel(); }
-  bool up() const { return channel_.valid(); }
+  void connect(Channel channel) { out_.open(std::move(channel)); }
+  void hang_up() { out_.close(); }
+  bool up() const { return out_.is_open(); }
 
   // Of an answer that is waited for: 1, 2, …
   uint64_t next_request() { return ++last_request_; }
 
-  // With copies of these descriptors. What the worker does not take makes the link go down: the
-  // supervisor finds the worker dead, or this broker's successor begins anew.
+  // In the order of the calls. A channel that breaks makes the link go down: the supervisor finds
+  // the worker dead, or this broker's successor begins anew.
   template <class M>
-  void send(const M& message, const std::vector<const Descriptor*>& fds = {}) {
-    if (up()) send_bytes(wire::encode(message), fds);
+  void send(const M& message) {
+    if (up()) note(out_.send(wire::encode(message)));
+  }
+  // The same, made when everything before it was taken (outbox.h).
+  void send_later(Outbox::Make make) {
+    if (up()) note(out_.send_later(std::move(make)));
   }
 
   // The next message; nothing when there is none (any more).
@@ -41,10 +46,12 @@ class WorkerLink {
   void flush();
 
  private:
-  void send_bytes(const std::vector<std::byte>& bytes, const std::vector<const Descriptor*>& fds);
+  // What became of something that was sent.
+  void note(const Status& sent);
   void lose(const std::string& why);
 
-  Channel channel_;
+  Outbox out_;
+  bool is_held_up_ = false;  // and the log has it
   uint64_t last_request_ = 0;
 };
 

@@ -89,13 +89,12 @@ Error WorkerReader::with_torch(const wire::from_worker::Reply& message,
   return error;
 }
 
-void WorkerReader::on_reply(const WorkerRequests::Addition& added,
-                            const wire::from_worker::Reply& message) {
+void WorkerReader::on_reply(const JobPart& added, const wire::from_worker::Reply& message) {
   JobEntry* job = to_.table.find(added.job);
   if (job == nullptr) return;
   std::optional<Error> refused;
   if (!message.ok) refused = with_torch(message, job->record.torch_version);
-  if (added.part != WorkerRequests::Addition::Part::job) {
+  if (added.kind != JobPart::Kind::job) {
     to_.parts.on_addition(*job, added, refused);
   } else if (refused) {
     to_.events.on_job_refused(*job, *refused);

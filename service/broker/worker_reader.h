@@ -71,7 +71,7 @@ class WorkerReader {
   void on(const wire::from_worker::JobText& message);
   void on(const wire::from_worker::Report& message);
   void on(const wire::from_worker::Iterations& message);
-  void on_reply(const WorkerRequests::Addition& added, const wire::from_worker::Reply& message);
+  void on_reply(const JobPart& added, const wire::from_worker::Reply& message);
   void on_reply(const WorkerRequests::Question& question, const wire::from_worker::Reply& message);
 
   Error with_torch(const wire::from_worker::Reply& message, const std::string& client) const;

@@ -2,55 +2,95 @@
 
 #include <utility>
 
+#include "service/broker/link_files.h"
+#include "service/wire/codec.h"
+
 namespace laneway::service {
 
-void WorkerRequests::send_job(const JobEntry& job) {
+namespace {
+
+using Kind = JobPart::Kind;
+
+template <class M>
+Result<std::optional<Outbox::Letter>> with_copies(const M& message,
+                                                  const std::vector<const Descriptor*>& fds) {
+  auto copied = copies(fds);
+  if (!copied) return copied.error();
+  return std::optional(
+      Outbox::Letter{.bytes = wire::encode(message), .fds = std::move(copied).value()});
+}
+
+wire::to_worker::AddJob job_message(uint64_t request, const JobEntry& job) {
   wire::to_worker::AddJob message;
-  message.request = worker_.next_request();
+  message.request = request;
   message.job = job.id().value();
   message.session = job.owner().value();
   message.user = job.record.user;
   message.record = job.record.record;
   message.spec = job.record.spec;
-  additions_[message.request] = {
-      .job = job.id(), .part = Addition::Part::job, .number = 0, .segment = 0};
-  worker_.send(message, job.descriptors());
+  return message;
 }
 
+}  // namespace
+
+void WorkerRequests::send_job(const JobEntry& job) { send({.job = job.id(), .kind = Kind::job}); }
+
 void WorkerRequests::send_graph(const JobEntry& job, uint32_t number) {
-  wire::to_worker::AddGraph message;
-  message.request = worker_.next_request();
-  message.job = job.id().value();
-  message.numbered = true;
-  message.number = number;
-  additions_[message.request] = {
-      .job = job.id(), .part = Addition::Part::graph, .number = number, .segment = 0};
-  worker_.send(message, {&job.graphs.at(number).graph});
+  send({.job = job.id(), .kind = Kind::graph, .number = number});
 }
 
 void WorkerRequests::send_link(const JobEntry& job, uint32_t number) {
-  wire::to_worker::AddLink message;
-  message.request = worker_.next_request();
-  message.job = job.id().value();
-  message.link = number;
-  message.owners = job.links.at(number).session == job.owner();
-  additions_[message.request] = {
-      .job = job.id(), .part = Addition::Part::link, .number = number, .segment = 0};
-  const LinkFiles& files = job.links.at(number).files;
-  worker_.send(message, {&files.ring, &files.submit, &files.done_write});
+  send({.job = job.id(), .kind = Kind::link, .number = number});
 }
 
 void WorkerRequests::send_segment(const JobEntry& job, uint32_t link, uint32_t segment) {
-  const SegmentEntry& entry = job.links.at(link).segments.at(segment);
+  send({.job = job.id(), .kind = Kind::segment, .number = link, .segment = segment});
+}
+
+void WorkerRequests::send(const JobPart& part) {
+  const uint64_t request = worker_.next_request();
+  additions_[request] = part;
+  worker_.send_later([this, request, part] { return letter(request, part); });
+}
+
+Result<WorkerRequests::Letter> WorkerRequests::letter(uint64_t request, const JobPart& part) {
+  const auto gone = [this, request] {
+    additions_.erase(request);
+    return Letter();
+  };
+  const JobEntry* job = table_.find(part.job);
+  if (job == nullptr || !additions_.contains(request)) return gone();
+  if (part.kind == Kind::job) return with_copies(job_message(request, *job), job->descriptors());
+  if (part.kind == Kind::graph) {
+    const auto graph = job->graphs.find(part.number);
+    if (graph == job->graphs.end()) return gone();
+    wire::to_worker::AddGraph message;
+    message.request = request;
+    message.job = part.job.value();
+    message.numbered = true;
+    message.number = part.number;
+    return with_copies(message, {&graph->second.graph});
+  }
+  const auto link = job->links.find(part.number);
+  if (link == job->links.end()) return gone();
+  if (part.kind == Kind::link) {
+    wire::to_worker::AddLink message;
+    message.request = request;
+    message.job = part.job.value();
+    message.link = part.number;
+    message.owners = link->second.session == job->owner();
+    const LinkFiles& files = link->second.files;
+    return with_copies(message, {&files.ring, &files.submit, &files.done_write});
+  }
+  const auto segment = link->second.segments.find(part.segment);
+  if (segment == link->second.segments.end()) return gone();
   wire::to_worker::AddSegment message;
-  message.request = worker_.next_request();
-  message.job = job.id().value();
-  message.link = link;
-  message.segment = segment;
-  message.bytes = entry.bytes;
-  additions_[message.request] = {
-      .job = job.id(), .part = Addition::Part::segment, .number = link, .segment = segment};
-  worker_.send(message, {&entry.memory});
+  message.request = request;
+  message.job = part.job.value();
+  message.link = part.number;
+  message.segment = part.segment;
+  message.bytes = segment->second.bytes;
+  return with_copies(message, {&segment->second.memory});
 }
 
 void WorkerRequests::send_close(const JobEntry& job) {
@@ -78,7 +118,7 @@ void WorkerRequests::ask_again() {
   }
 }
 
-std::optional<WorkerRequests::Addition> WorkerRequests::take_addition(uint64_t request) {
+std::optional<JobPart> WorkerRequests::take_addition(uint64_t request) {
   auto found = additions_.extract(request);
   if (found.empty()) return std::nullopt;
   return found.mapped();

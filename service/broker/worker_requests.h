@@ -11,6 +11,8 @@
 
 #include "base/ids.h"
 #include "service/broker/job_entry.h"
+#include "service/broker/job_table.h"
+#include "service/broker/outbox.h"
 #include "service/broker/replies.h"
 #include "service/broker/worker_link.h"
 
@@ -18,12 +20,6 @@ namespace laneway::service {
 
 class WorkerRequests {
  public:
-  struct Addition {
-    JobId job;
-    enum class Part : uint8_t { job, graph, link, segment } part = Part::job;
-    uint32_t number = 0;  // of the graph, or the link
-    uint32_t segment = 0;
-  };
   // Sent again after a restart of the worker.
   struct Question {
     ReplyTo to;  // nowhere: no client waits for the answer
@@ -42,9 +38,11 @@ class WorkerRequests {
     bool drops_graph() const { return std::holds_alternative<wire::to_worker::DropGraph>(message); }
   };
 
-  // `worker` must outlive the object.
-  explicit WorkerRequests(WorkerLink& worker) : worker_(worker) {}
+  // Both must outlive the object.
+  WorkerRequests(WorkerLink& worker, JobTable& table) : worker_(worker), table_(table) {}
 
+  // Each is an entry of the table, and made into a message when it is its turn to be sent, if it
+  // is still there.
   void send_job(const JobEntry& job);
   void send_graph(const JobEntry& job, uint32_t number);
   void send_link(const JobEntry& job, uint32_t number);
@@ -57,7 +55,7 @@ class WorkerRequests {
 
   // The request that the worker has answered, which is then no longer pending; nothing when it is
   // none of this kind.
-  std::optional<Addition> take_addition(uint64_t request);
+  std::optional<JobPart> take_addition(uint64_t request);
   std::optional<Question> take_question(uint64_t request);
   // All questions about the job, which are then no longer pending.
   std::vector<Question> take_questions(JobId job);
@@ -66,8 +64,14 @@ class WorkerRequests {
   void forget_additions() { additions_.clear(); }
 
  private:
+  using Letter = std::optional<Outbox::Letter>;
+  // Nothing when it is not there any more; an error when a descriptor finds no copy.
+  Result<Letter> letter(uint64_t request, const JobPart& part);
+  void send(const JobPart& part);
+
   WorkerLink& worker_;
-  std::map<uint64_t, Addition> additions_;  // by request
+  JobTable& table_;
+  std::map<uint64_t, JobPart> additions_;   // by request
   std::map<uint64_t, Question> questions_;  // by request
 };
 

@@ -20,6 +20,8 @@ namespace {
 // Before `torch_version` was appended.
 constexpr uint32_t kFirstConnectOptions = 32;
 static_assert(offsetof(laneway_connect_options, torch_version) == kFirstConnectOptions);
+// And before `answer_ns` was.
+constexpr uint32_t kWithTorch = offsetof(laneway_connect_options, answer_ns);
 
 }  // namespace
 
@@ -48,13 +50,15 @@ int laneway_connect(const laneway_connect_options* options, laneway_service** se
     service_ns::Connection::Options wanted{.address = {},
                                            .program = program_invocation_short_name,
                                            .timeout = Duration(),
-                                           .torch_version = {}};
+                                           .torch_version = {},
+                                           .answer = {}};
     if (options != nullptr) {
       if (options->address != nullptr) wanted.address = options->address;
       if (options->name != nullptr) wanted.program = options->name;
       wanted.timeout = Duration(options->timeout_ns);
-      const bool has_torch = options->size >= sizeof *options && options->torch_version != nullptr;
+      const bool has_torch = options->size >= kWithTorch && options->torch_version != nullptr;
       if (has_torch) wanted.torch_version = options->torch_version;
+      if (options->size >= sizeof *options) wanted.answer = Duration(options->answer_ns);
     }
     auto connected = service_ns::ClientService::connect(wanted);
     if (!connected) return report(error, connected.error());

@@ -20,6 +20,9 @@ constexpr Duration kLook = milliseconds(100);
 constexpr Duration kGreeting = seconds(30);
 // Descriptors of a reply are sent before it, on another socket.
 constexpr Duration kDescriptorMessage = seconds(30);
+// One that did not answer the last request is not likely to answer the goodbye either; it notices
+// the end of the lifeline as soon as it runs again.
+constexpr Duration kGoodbyeToSilence = milliseconds(500);
 constexpr size_t kMostProgramBytes = 256;
 
 template <class M>
@@ -80,8 +83,8 @@ Result<std::unique_ptr<Connection>> Connection::open(const Options& options, con
   }
   Result<ZmqClient> socket = ZmqClient::open(address.value());
   if (!socket) return socket.error();
-  std::unique_ptr<Connection> made(new Connection(
-      std::move(address).value(), std::move(socket).value(), options.torch_version, clock));
+  std::unique_ptr<Connection> made(
+      new Connection(std::move(address).value(), std::move(socket).value(), options, clock));
   if (Status greeted = made->greet(std::move(lifeline).value(), options.program); !greeted) {
     return greeted.error();
   }
@@ -91,7 +94,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const Options& options, con
 Connection::~Connection() { close(Duration()); }
 
 Status Connection::greet(Descriptor lifeline, const std::string& program) {
-  const TimePoint until = clock_.now() + kGreeting;
+  const TimePoint until = clock_.now() + std::min(kGreeting, answer_);
   MutexLock lock(mutex_);
   if (Status set = set_lifeline(std::move(lifeline)); !set) return set;
   Result<Reply> reply = exchange(
@@ -142,7 +145,7 @@ Result<Reply> Connection::request(const wire::AnyRequest& message, const std::ve
   Result<Reply> reply = closed_error();
   if (!closed_) {
     MutexLock lock(mutex_);
-    reply = exchange(message, fds, clock_.now() + limits::kLongestRequest);
+    reply = exchange(message, fds, clock_.now() + answer_);
   }
   end_turn();
   return reply;
@@ -152,6 +155,8 @@ Result<Reply> Connection::exchange(const wire::AnyRequest& message, const std::v
                                    TimePoint until) {
   if (lost_) return *lost_;
   const uint64_t number = ++last_request_;
+  const TimePoint begun = clock_.now();
+  silent_ = false;
   descriptor_message_.reset();
   const Outgoing outgoing{
       .number = number,
@@ -174,9 +179,11 @@ Result<Reply> Connection::exchange(const wire::AnyRequest& message, const std::v
     }
     patience = std::min(patience * 2, limits::kLongestResend);
   }
+  silent_ = true;
+  const int64_t waited_s = ((until - begun).ns() + 999'999'999) / 1'000'000'000;
   return Error{ErrorCode::timed_out, "the service at " + address_.text() +
-                                         " did not answer: `laneway status` tells "
-                                         "whether it is busy, its log why"};
+                                         " did not answer within " + std::to_string(waited_s) +
+                                         " s: it is stopped, or very busy; its log tells why"};
 }
 
 Status Connection::send(const Outgoing& outgoing) {
@@ -266,7 +273,8 @@ void Connection::close(Duration patience) {
     leaving_ = true;
     // The service would find out by the lifeline's end; this way its log says that we left.
     const bool greeted = welcome_.session != 0 && !lost_;
-    if (greeted) (void)exchange(wire::Bye{}, {}, clock_.now() + patience);
+    if (silent_) patience = std::min(patience, kGoodbyeToSilence);
+    if (greeted) (void)exchange(wire::Bye{}, {}, clock_.now() + std::min(patience, answer_));
     lost_ = closed_error();
     (void)set_lifeline(Descriptor());
   }

@@ -5,6 +5,7 @@
 // Thread-safe: threads take turns in the order in which they came.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "service/client/limits.h"
 #include "service/transport/address.h"
 #include "service/transport/channel.h"
 #include "service/transport/descriptor.h"
@@ -39,6 +41,7 @@ class Connection {
     std::string program;          // for logs and status
     Duration timeout;             // how long to look for a service; zero: it must be there
     std::string torch_version{};  // of this process; empty: not known
+    Duration answer{};  // for how long a request waits for its answer; zero: kLongestRequest
   };
 
   // unavailable, with what to do, when there is none.
@@ -46,7 +49,7 @@ class Connection {
   ~Connection();
 
   // The reply; `fds` stay the caller's. The service's Failure, or unavailable: the service has
-  // ended, or close() came, timed_out: no answer within limits::kLongestRequest.
+  // ended, or close() came, timed_out: no answer within Options::answer.
   Result<Reply> request(const wire::AnyRequest& message, const std::vector<int>& fds = {})
       LW_EXCLUDES(mutex_);
   // The same for a request whose reply is known.
@@ -62,16 +65,18 @@ class Connection {
 
   const wire::Welcome& welcome() const { return welcome_; }
   const std::string& torch_version() const { return torch_version_; }
-  // Says goodbye, which ends the session's jobs, and hangs up. Waits `patience` for the answer.
-  // Idempotent.
+  // Says goodbye, which ends the session's jobs, and hangs up. Waits `patience` for the answer, and
+  // not longer than for any; but moments when the last request had none. Idempotent.
   void close(Duration patience) LW_EXCLUDES(mutex_);
   bool closed() const { return closed_; }
   Error closed_error() const;
 
  private:
-  Connection(Address address, ZmqClient socket, std::string torch_version, const Clock& clock)
+  Connection(Address address, ZmqClient socket, const Options& options, const Clock& clock)
       : address_(std::move(address)),
-        torch_version_(std::move(torch_version)),
+        torch_version_(options.torch_version),
+        answer_(options.answer > Duration() ? std::min(options.answer, limits::kLongestRequest)
+                                            : limits::kLongestRequest),
         clock_(clock),
         socket_(std::move(socket)) {}
 
@@ -101,6 +106,7 @@ class Connection {
 
   const Address address_;
   const std::string torch_version_;
+  const Duration answer_;
   const Clock& clock_;
   wire::Welcome welcome_;
   std::atomic<bool> closed_{false};
@@ -115,6 +121,7 @@ class Connection {
   Channel lifeline_ LW_GUARDED_BY(mutex_);
   uint64_t last_request_ LW_GUARDED_BY(mutex_) = 0;
   bool leaving_ LW_GUARDED_BY(mutex_) = false;  // close() speaks
+  bool silent_ LW_GUARDED_BY(mutex_) = false;   // the last request had no answer
   std::optional<Error> lost_ LW_GUARDED_BY(mutex_);
   // The descriptors that came for the request under way; nothing when none came yet.
   std::optional<std::vector<Descriptor>> descriptor_message_ LW_GUARDED_BY(mutex_);

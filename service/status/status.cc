@@ -253,6 +253,27 @@ Json counters_json(const ServiceFacts& service, const lanes::Counters& counts) {
       {"lost_records", service.counters ? Json(service.counters->lost_records) : Json(nullptr)}};
 }
 
+Json limits_json(const std::vector<wire::LimitFacts>& limits) {
+  const auto or_null = [](const std::optional<uint64_t>& value) {
+    return value ? Json(*value) : Json(nullptr);
+  };
+  Json list = Json::array();
+  for (const wire::LimitFacts& limit : limits) {
+    Json users = Json::array();
+    for (const auto& one : limit.users) {
+      users.push_back({{"user", one.user}, {"used", one.used}});
+    }
+    list.push_back({{"name", limit.name},
+                    {"used", or_null(limit.used)},
+                    {"limit", or_null(limit.limit)},
+                    {"user_limit", or_null(limit.per_user)},
+                    {"of_operators", limit.of_operators},
+                    {"key", text_or_null(limit.key)},
+                    {"users", std::move(users)}});
+  }
+  return list;
+}
+
 Json lane_limit_json(const lanes::Snapshot& snapshot) {
   if (!snapshot.lane_limit) return nullptr;
   return {{"lanes", *snapshot.lane_limit}, {"trial", snapshot.lane_trial}};
@@ -306,7 +327,8 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
                        {"lane_limit", lane_limit_json(snapshot)},
                        {"jobs", jobs_json(service, snapshot)},
                        {"map", map_json(snapshot)},
-                       {"counters", counters_json(service, snapshot.counters)}};
+                       {"counters", counters_json(service, snapshot.counters)},
+                       {"limits", limits_json(service.limits)}};
   return status.dump();
 }
 

@@ -1,5 +1,7 @@
 #include "service/supervisor/broker_process.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <type_traits>
 #include <utility>
@@ -7,6 +9,7 @@
 #include "base/log.h"
 #include "service/supervisor/child_environment.h"
 #include "service/supervisor/duplicates.h"
+#include "service/supervisor/limits.h"
 
 namespace laneway::service {
 
@@ -14,11 +17,26 @@ namespace {
 
 // At a time, so that a broker that talks without end keeps nobody waiting.
 constexpr int kMaxFramesARound = 1024;
+// What finds no room is refused to whom it belongs to; it does not end the broker.
+constexpr ChannelLimits kBrokerChannel{.takes_cut_frames = true};
+
+// Beside what the supervisor has open for itself.
+uint64_t most_held_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return UINT64_MAX;
+  return limit.rlim_cur - std::min<rlim_t>(limit.rlim_cur, limits::kDescriptorsOfSupervisor);
+}
 
 }  // namespace
 
 namespace to_broker = wire::supervisor_to_broker;
 namespace from_broker = wire::broker_to_supervisor;
+
+BrokerProcess::BrokerProcess(const SupervisorSetup& setup)
+    : setup_(setup),
+      held_(most_held_descriptors()),
+      rule_(setup.times.restart, RestartRule::Work::others),
+      policy_(setup.config.policy) {}
 
 Status BrokerProcess::tend(TimePoint now) {
   if (!process_) return start_at_ <= now ? start(now) : Status();
@@ -34,7 +52,7 @@ TimePoint BrokerProcess::next_wakeup() const {
 }
 
 Status BrokerProcess::start(TimePoint now) {
-  auto ends = Channel::pair();
+  auto ends = Channel::pair(kBrokerChannel);
   if (!ends) return ends.error();
   auto process = ChildProcess::spawn(setup_.programs + "/laneway-broker", child_environment(epoch_),
                                      std::move(ends.value().second).release());
@@ -48,6 +66,7 @@ Status BrokerProcess::start(TimePoint now) {
   channel_ = std::move(ends.value().first);
   ++epoch_;
   serving_ = stopped_ = killed_ = false;
+  holds_done_ = holds_told_ = 0;
   kill_at_ = now + setup_.times.heartbeat;
   to_broker::Start message;
   message.config = setup_.config;
@@ -116,23 +135,41 @@ void BrokerProcess::read(TimePoint now) {
     auto frame = channel_.receive();
     if (!frame && frame.error().code == ErrorCode::unavailable) return lost_channel(now);
     if (!frame) return lose(frame.error().message);
-    if (!frame.value()) return;
+    if (!frame.value()) break;
     auto message = wire::decode<from_broker::Any>(frame.value()->bytes);
     if (!message) return lose("it sent what is no message: " + message.error().message);
     kill_at_ = now + setup_.times.heartbeat;
     serving_ = true;
-    carry_out(std::move(message).value(), std::move(frame.value()->fds));
+    carry_out(std::move(message).value(), *std::move(frame.value()));
   }
+  if (holds_told_ == holds_done_) return;
+  holds_told_ = holds_done_;
+  send(wire::encode(to_broker::HoldsDone{.number = holds_done_}), {});
 }
 
-void BrokerProcess::carry_out(from_broker::Any message, std::vector<Descriptor> fds) {
+void BrokerProcess::note_hold(uint64_t number, const std::string& key, const Status& held) {
+  holds_done_ = number;
+  if (held) return;
+  log_error("broker: " + held.error().message);
+  const to_broker::HoldRefused message{.number = number, .key = key, .why = held.error().message};
+  send(wire::encode(message), {});
+}
+
+void BrokerProcess::carry_out(from_broker::Any message, Frame frame) {
   std::visit(
       [&](auto&& one) {
         using M = std::decay_t<decltype(one)>;
         if constexpr (std::is_same_v<M, from_broker::Hold>) {
-          const Status status =
-              held_.hold({std::move(one.key), std::move(one.note), std::move(fds)});
-          if (!status) log_error("broker: " + status.error().message);
+          Status held =
+              Error{ErrorCode::refused, "'" + one.key +
+                                            "' cannot be held: lanewayd may open no more files; "
+                                            "raise its limit (ulimit -n)"};
+          if (!frame.is_cut)
+            held = held_.hold({one.key, std::move(one.note), std::move(frame.fds)});
+          note_hold(one.number, one.key, held);
+        } else if constexpr (std::is_same_v<M, from_broker::Renote>) {
+          note_hold(one.number, one.key,
+                    held_.renote(one.key, std::move(one.note), one.descriptors));
         } else if constexpr (std::is_same_v<M, from_broker::Release>) {
           held_.release(one.key);
         } else if constexpr (std::is_same_v<M, from_broker::ShutdownRequested>) {

@@ -27,10 +27,7 @@ namespace laneway::service {
 class BrokerProcess {
  public:
   // `setup` outlives this object.
-  explicit BrokerProcess(const SupervisorSetup& setup)
-      : setup_(setup),
-        rule_(setup.times.restart, RestartRule::Work::others),
-        policy_(setup.config.policy) {}
+  explicit BrokerProcess(const SupervisorSetup& setup);
 
   // Starts a broker when one is due, kills one that is silent for too long. Error when there is no
   // process to be had.
@@ -86,7 +83,9 @@ class BrokerProcess {
   void feed();
   void send(const std::vector<std::byte>& bytes, std::vector<Descriptor> fds);
   void read(TimePoint now);
-  void carry_out(wire::broker_to_supervisor::Any message, std::vector<Descriptor> fds);
+  void carry_out(wire::broker_to_supervisor::Any message, Frame frame);
+  // What became of a Hold: a refusal is said at once, the rest at the end of the round.
+  void note_hold(uint64_t number, const std::string& key, const Status& held);
   void lose(const std::string& why);
   // It hung up: it is about to end.
   void lost_channel(TimePoint now);
@@ -108,7 +107,9 @@ class BrokerProcess {
   Channel channel_;
   Feeding feeding_ = Feeding::entries;
   std::list<HeldTable::Entry>::const_iterator next_entry_;
-  TimePoint kill_at_;  // unless it says something, or ends, before
+  TimePoint kill_at_;        // unless it says something, or ends, before
+  uint64_t holds_done_ = 0;  // the last one that it asked for
+  uint64_t holds_told_ = 0;  // the last one of which it was told
   bool serving_ = false;
   bool stopped_ = false;
   bool killed_ = false;

@@ -17,7 +17,10 @@ inline constexpr Bytes kMinPool = Bytes(1 << 20);  // below this no training ste
 inline constexpr uint32_t kMaxHeldKeys = 1u << 18;
 inline constexpr uint32_t kMaxHeldKeyBytes = 128;
 inline constexpr uint32_t kMaxHeldNoteBytes = 48u << 20;  // leaves room in a channel's frame
-inline constexpr uint64_t kMaxHeldBytes = 1ull << 30;     // keys and notes together
+// Open files that the supervisor needs beside those that it holds: listeners, channels, pool,
+// journal, stores, processes, and copies on their way to a broker that begins.
+inline constexpr uint32_t kDescriptorsOfSupervisor = 48;
+inline constexpr uint64_t kMaxHeldBytes = 1ull << 30;  // keys and notes together
 // A process that dies is started again: the first time at once, then after longer and longer
 // delays. A process that dies this often in this window is not started again.
 inline constexpr uint32_t kMaxDeaths = 10;
@@ -43,6 +46,8 @@ inline constexpr Duration kStoppedPatience = seconds(1);
 inline constexpr Duration kLate = seconds(1);
 // A device or a machine that copies fewer bytes per second than this, of its own accord, hangs.
 inline constexpr Bytes kSlowestCopyPerS = Bytes(1 << 28);
+// How often it is looked whether the sockets' files are still the service's own.
+inline constexpr Duration kSocketLook = seconds(2);
 // The time for an orderly end; processes that are left after it are killed.
 inline constexpr Duration kStopPatience = seconds(10);
 

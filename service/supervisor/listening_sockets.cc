@@ -77,20 +77,47 @@ Status prepare_folder(const std::string& directory) {
   return {};
 }
 
+Status ListeningSockets::listen(const std::string& path, Descriptor& socket, File& file) {
+  auto made = listen_at(path);
+  if (!made) return made.error();
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return failure(path, "it is gone again");
+  file = {.path = path, .device = status.st_dev, .inode = status.st_ino};
+  socket = std::move(made).value();
+  return {};
+}
+
 Result<ListeningSockets> ListeningSockets::open(const Address& address) {
-  ListeningSockets sockets(address);
-  auto control = listen_at(address.path());
-  if (!control) return control.error();
-  sockets.control_ = std::move(control).value();
-  auto descriptors = listen_at(address.descriptor_path());
-  if (!descriptors) return descriptors.error();
-  sockets.descriptors_ = std::move(descriptors).value();
+  ListeningSockets sockets;
+  Status made = listen(address.path(), sockets.control_, sockets.files_[0]);
+  if (made) made = listen(address.descriptor_path(), sockets.descriptors_, sockets.files_[1]);
+  if (!made) return made.error();
   return sockets;
 }
 
+std::optional<std::string> ListeningSockets::what_became_of(const File& file) {
+  struct stat status {};
+  if (::lstat(file.path.c_str(), &status) != 0) {
+    return file.path + (errno == ENOENT ? " was removed"
+                                        : std::string(" cannot be seen: ") + std::strerror(errno));
+  }
+  const bool same = status.st_dev == file.device && status.st_ino == file.inode;
+  if (same) return std::nullopt;
+  return file.path + " was replaced, by user " + std::to_string(status.st_uid);
+}
+
+std::optional<std::string> ListeningSockets::lost() const {
+  for (const File& file : files_) {
+    if (auto what = what_became_of(file)) return what;
+  }
+  return std::nullopt;
+}
+
 ListeningSockets::~ListeningSockets() {
-  if (control_.valid()) ::unlink(address_.path().c_str());
-  if (descriptors_.valid()) ::unlink(address_.descriptor_path().c_str());
+  if (!control_.valid()) return;  // moved away
+  for (const File& file : files_) {
+    if (!file.path.empty() && !what_became_of(file)) ::unlink(file.path.c_str());
+  }
 }
 
 }  // namespace laneway::service

@@ -10,9 +10,11 @@
 
 #include "base/device_name.h"
 #include "base/limits.h"
+#include "base/printable.h"
 #include "base/version.h"
 #include "lanes/graph/limits.h"
 #include "policies/registry.h"
+#include "service/supervisor/config_lines.h"
 #include "service/supervisor/exit_codes.h"
 #include "service/supervisor/limits.h"
 #include "service/supervisor/policy_file.h"
@@ -281,6 +283,37 @@ Result<Options> read(const Texts& texts) {
   return options;
 }
 
+// Whether the command line has the option, which then wins over the file.
+bool is_given(const std::vector<std::string>& arguments, const std::string& option) {
+  return std::any_of(arguments.begin(), arguments.end(), [&option](const std::string& word) {
+    return word == option || word.starts_with(option + "=");
+  });
+}
+
+// What is wrong with an option that stands in the file of --config, with its place there. An
+// option is named as on the command line: by its dashes.
+std::string with_place(const CLI::App& app, const std::vector<std::string>& arguments,
+                       const std::string& complaint) {
+  const CLI::Option* const file = app.get_config_ptr();
+  if (file->count() == 0) return complaint;
+  const ConfigLines config = ConfigLines::read(file->as<std::string>());
+  for (const ConfigLines::Line& line : config.lines()) {
+    if (line.key.starts_with('[')) {
+      return config.place_of(line) + line.key + ": the file has no sections: leave it out\n";
+    }
+    if (app.get_option_no_throw("--" + line.key) != nullptr) continue;
+    return config.place_of(line) + "there is no option '" + printable(line.key) +
+           "': `lanewayd --help` shows all; a line is NAME = VALUE\n";
+  }
+  for (const ConfigLines::Line& line : config.lines()) {
+    const std::string option = "--" + line.key;
+    const bool is_first =
+        complaint.starts_with(option + " ") || complaint.starts_with(option + ":");
+    if (is_first && !is_given(arguments, option)) return config.place_of(line.key) + complaint;
+  }
+  return complaint;
+}
+
 }  // namespace
 
 std::variant<Options, Leave> parse_options(const std::vector<std::string>& arguments) {
@@ -299,10 +332,13 @@ std::variant<Options, Leave> parse_options(const std::vector<std::string>& argum
     std::ostringstream out;
     std::ostringstream complaint;
     if (app.exit(error, out, complaint) == 0) return Leave{kExitDone, out.str()};
-    return Leave{kExitUsage, "lanewayd: " + complaint.str()};
+    return Leave{kExitUsage, "lanewayd: " + with_place(app, arguments, complaint.str())};
   }
   auto options = read(texts);
-  if (!options) return Leave{kExitUsage, "lanewayd: " + options.error().message + "\n"};
+  if (!options) {
+    return Leave{kExitUsage,
+                 "lanewayd: " + with_place(app, arguments, options.error().message + "\n")};
+  }
   return std::move(options).value();
 }
 

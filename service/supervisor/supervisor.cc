@@ -10,6 +10,7 @@
 #include "base/log_file.h"
 #include "policies/registry.h"
 #include "service/supervisor/exit_codes.h"
+#include "service/supervisor/limits.h"
 
 namespace laneway::service {
 namespace {
@@ -50,7 +51,8 @@ void Supervisor::wait(TimePoint now) {
   workers_.add_to_poll(entries);
   TimePoint until = kill_at_;
   if (phase_ == Phase::running) {
-    until = std::min({until, broker_.next_wakeup(), workers_.next_wakeup(), policy_.next_wakeup()});
+    until = std::min(
+        {until, broker_.next_wakeup(), workers_.next_wakeup(), policy_.next_wakeup(), look_at_});
   }
   waits_since_ = now;
   waits_until_ = until;
@@ -116,7 +118,21 @@ void Supervisor::tend_running(TimePoint now) {
   if (broker_.given_up()) return stop(now, kExitFailed, "the broker dies again and again");
   if (workers_.given_up()) return stop(now, kExitFailed, workers_.why_given_up());
   tend_policy(now);
+  if (now >= look_at_) look_at_sockets(now);
   if (on_ready_ && broker_.serving() && workers_.serving()) std::exchange(on_ready_, nullptr)();
+}
+
+void Supervisor::look_at_sockets(TimePoint now) {
+  look_at_ = now + limits::kSocketLook;
+  const auto lost = setup_.sockets.lost();
+  if (lost == sockets_lost_) return;
+  sockets_lost_ = lost;
+  if (!lost) return log_info("the service's sockets are in their place again");
+  log_error("the socket " + *lost +
+            ": clients that come now do not find this service; those that are connected go on. End "
+            "it when they are done (kill " +
+            std::to_string(setup_.pid) +
+            ") and start another, in a folder that no cleaner empties");
 }
 
 void Supervisor::tend_policy(TimePoint now) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -49,6 +50,8 @@ class Supervisor {
   void tend_policy(TimePoint now);
   // Whether there is a broker that talks to the policy's process, and which one.
   void follow_broker(TimePoint now);
+  // Whether clients still find the service; said once, and when they do again.
+  void look_at_sockets(TimePoint now);
   void stop(TimePoint now, int exit_code, const std::string& why);
 
   const SupervisorSetup& setup_;
@@ -61,6 +64,8 @@ class Supervisor {
   uint64_t policy_epoch_ = 0;  // the broker that is its partner; 0: none
   std::function<void()> on_ready_;
   Phase phase_ = Phase::running;
+  TimePoint look_at_;  // at the sockets' files
+  std::optional<std::string> sockets_lost_;
   TimePoint kill_at_ = TimePoint::never();
   TimePoint waits_since_;                       // the last wait
   TimePoint waits_until_ = TimePoint::never();  // at most

@@ -1,6 +1,8 @@
 #include "service/transport/channel.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -143,6 +145,12 @@ Status Channel::send_some(Outgoing& frame) {
   return {};
 }
 
+bool Channel::all_read() const {
+  int unread = 0;
+  // What the kernel still has of it. A socket that cannot say is one that nobody reads.
+  return queue_.empty() && ::ioctl(socket_.get(), SIOCOUTQ, &unread) == 0 && unread == 0;
+}
+
 Result<size_t> Channel::frame_size(std::span<const std::byte> bytes) const {
   Header header;
   std::memcpy(&header, bytes.data(), kHeaderBytes);
@@ -178,7 +186,12 @@ Result<bool> Channel::read_up_to(size_t size) {
   std::vector<Descriptor> fds;
   take_fds(message, fds);
   if (got == 0) return gone(have == 0 ? "it hung up" : "it hung up in the middle of a frame");
-  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+  const bool is_cut = (message.msg_flags & MSG_CTRUNC) != 0;
+  if (is_cut && limits_.takes_cut_frames && have == 0) {
+    incoming_is_cut_ = true;
+    return true;
+  }
+  if (is_cut) {
     return broken("more descriptors than " + std::to_string(limits::kMaxFrameDescriptors) +
                   ", or than this process may open (ulimit -n)");
   }
@@ -221,13 +234,14 @@ Result<std::optional<Frame>> Channel::receive() {
     }
     Header header;
     std::memcpy(&header, incoming_.data(), kHeaderBytes);
-    if (header.fds != incoming_fds_.size()) {
+    if (header.fds != incoming_fds_.size() && !incoming_is_cut_) {
       return broken("its header says " + std::to_string(header.fds) + " descriptors and " +
                     std::to_string(incoming_fds_.size()) + " came");
     }
     Frame frame;
     frame.bytes.assign(incoming_.begin() + kHeaderBytes, incoming_.end());
     frame.fds = std::move(incoming_fds_);
+    frame.is_cut = std::exchange(incoming_is_cut_, false);
     incoming_.clear();
     incoming_fds_.clear();
     // A large frame's buffer is given back; small ones keep theirs.

@@ -31,17 +31,28 @@ namespace laneway::service {
 struct Frame {
   std::vector<std::byte> bytes;
   std::vector<Descriptor> fds;  // closed on exec
+  // Its descriptors were lost: this process may open no more. Only where ChannelLimits says so.
+  bool is_cut = false;
 };
 
 struct ChannelLimits {
   uint32_t frame_bytes = limits::kMaxChannelFrameBytes;  // of one frame, both ways
   uint32_t frame_fds = limits::kMaxFrameDescriptors;
   uint64_t queued_bytes = limits::kMaxChannelQueueBytes;  // not yet taken by the socket
+  // A frame whose descriptors this process cannot open comes without any of them. Else it is an
+  // error, and the channel of no further use.
+  bool takes_cut_frames = false;
 };
 // Of a client's lifeline: what one client can make the broker keep.
 inline constexpr ChannelLimits kLifelineLimits{.frame_bytes = limits::kMaxLifelineFrameBytes,
                                                .frame_fds = limits::kMaxLifelineDescriptors,
                                                .queued_bytes = limits::kMaxLifelineQueueBytes};
+
+// The broker's end of it: what one client sends must not end another's session.
+inline constexpr ChannelLimits kServedLifelineLimits{.frame_bytes = limits::kMaxLifelineFrameBytes,
+                                                     .frame_fds = limits::kMaxLifelineDescriptors,
+                                                     .queued_bytes = limits::kMaxLifelineQueueBytes,
+                                                     .takes_cut_frames = true};
 
 // Of the process that connected (or made the socketpair), as the kernel says.
 struct PeerCredentials {
@@ -63,6 +74,8 @@ class Channel {
   // As much of the queue as the socket takes. unavailable: the other side is gone.
   Status flush();
   bool wants_write() const { return !queue_.empty(); }
+  // Whether the other side has read all that was sent.
+  bool all_read() const;
 
   // The next frame if it is there whole; nothing if not yet. unavailable: the other side hung up;
   // invalid_argument: it broke the form. After an error the channel is of no further use.
@@ -96,6 +109,7 @@ class Channel {
   uint64_t queued_bytes_ = 0;
   std::vector<std::byte> incoming_;  // the part of a frame that is there, header included
   std::vector<Descriptor> incoming_fds_;
+  bool incoming_is_cut_ = false;
 };
 
 }  // namespace laneway::service

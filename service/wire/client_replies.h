@@ -94,7 +94,7 @@ struct Text {
 
 struct StatusReply {  // of which the client makes a document (service/status)
   static constexpr MessageType kType{
-      .number = 110, .version = 1 + kJobOptionsVersion, .name = "StatusReply"};
+      .number = 110, .version = 2 + kJobOptionsVersion, .name = "StatusReply"};
   ServiceFacts service;
   lanes::Snapshot core;
 };

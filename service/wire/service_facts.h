@@ -55,6 +55,22 @@ struct ServiceCounters {
   uint64_t lost_records = 0;  // of traces, iterations that were not reported among them
 };
 
+// Something that clients can make the service keep, and how much of it it keeps.
+struct LimitFacts {
+  struct User {
+    std::string user;
+    uint64_t used = 0;
+  };
+
+  std::string name;
+  std::optional<uint64_t> used{};      // in all; none: nobody sums it up
+  std::optional<uint64_t> limit{};     // in all; none: there is none
+  std::optional<uint64_t> per_user{};  // of one user; none: there is none
+  uint64_t of_operators = 0;           // of `limit`, for the service's owner and root alone
+  std::string key{};                   // of the option that changes it; empty: there is none
+  std::vector<User> users{};           // those who have any; ascending by uid
+};
+
 struct ServiceFacts {
   int64_t pid = 0;
   std::string version;
@@ -70,6 +86,7 @@ struct ServiceFacts {
   std::vector<JobFacts> jobs{};  // ascending by job
   // None: nothing of the kind can die, or be lost, and leave a service.
   std::optional<ServiceCounters> counters{};
+  std::vector<LimitFacts> limits{};  // none: one process has all
 };
 
 }  // namespace laneway::wire

@@ -112,17 +112,47 @@ struct PolicyNews {
   friend bool operator==(const PolicyNews&, const PolicyNews&) = default;
 };
 
-using Any = std::variant<Start, Held, HeldEnd, WorkerUp, WorkerDown, Stop, PolicyNews, ReopenLog>;
+// Every Hold of this broker up to this number is held, but for those that were refused before.
+struct HoldsDone {
+  static constexpr MessageType kType{.number = 309, .name = "supervisor_to_broker::HoldsDone"};
+  uint64_t number = 0;
+  friend bool operator==(const HoldsDone&, const HoldsDone&) = default;
+};
+
+// The Hold of this number found no room; what was held under its key before, still is.
+struct HoldRefused {
+  static constexpr MessageType kType{.number = 310, .name = "supervisor_to_broker::HoldRefused"};
+  uint64_t number = 0;
+  std::string key;
+  std::string why;
+  friend bool operator==(const HoldRefused&, const HoldRefused&) = default;
+};
+
+using Any = std::variant<Start, Held, HeldEnd, WorkerUp, WorkerDown, Stop, PolicyNews, ReopenLog,
+                         HoldsDone, HoldRefused>;
 
 }  // namespace laneway::wire::supervisor_to_broker
 
 namespace laneway::wire::broker_to_supervisor {
 
-struct Hold {  // + descriptors; replaces what the key had
-  static constexpr MessageType kType{.number = 331, .name = "broker_to_supervisor::Hold"};
+struct Hold {  // + descriptors; replaces what the key had -> HoldsDone or HoldRefused
+  static constexpr MessageType kType{
+      .number = 331, .version = 2, .name = "broker_to_supervisor::Hold"};
   std::string key;
   std::vector<uint8_t> note;
+  uint64_t number = 0;  // counted from 1 by each broker
   friend bool operator==(const Hold&, const Hold&) = default;
+};
+
+// Another note for what is held, of whose descriptors the first ones stay: it needs no room, so it
+// is refused only where a note got too long. Nothing when it is not held. -> as Hold
+struct Renote {
+  static constexpr MessageType kType{.number = 339, .name = "broker_to_supervisor::Renote"};
+  std::string key;
+  std::vector<uint8_t> note;
+  uint32_t descriptors = 0;
+  uint64_t number = 0;
+  friend bool operator==(const Renote&, const Renote&) = default;
 };
 
 struct Release {  // nothing when it is not held
@@ -169,7 +199,7 @@ struct PolicyFailed {
 };
 
 using Any = std::variant<Hold, Release, Heartbeat, ShutdownRequested, Stopped, PolicyChanged,
-                         PoolChanged, PolicyFailed>;
+                         PoolChanged, PolicyFailed, Renote>;
 
 }  // namespace laneway::wire::broker_to_supervisor
 

@@ -184,6 +184,30 @@ def test_the_status_says_how_much_recovery_memory_is_in_use():
         assert "recovery" not in run("status", address=daemon.address).stdout
 
 
+def test_the_status_says_what_is_used_of_each_limit_and_by_whom():
+    with Lanewayd("--max-threads", "3", "--graph-memory", "64MiB") as daemon:
+        with daemon.connect() as service, small_step(service, "job"):
+            limits = json.loads(run("status", "--limits", "--json", address=daemon.address).stdout)
+            known = {limit["name"]: limit for limit in limits}
+            assert known["jobs"]["used"] == 1
+            assert [one["used"] for one in known["jobs"]["users"]] == [1]
+            assert known["sessions"]["used"] == 2  # the command itself has one
+            for limit in (known["held_bytes"], known["descriptors"]):
+                assert 0 < limit["used"] < limit["user_limit"] <= limit["limit"]
+            assert known["graph_bytes"]["limit"] == 64 << 20
+            assert known["graph_bytes"]["user_limit"] == 32 << 20
+            assert known["graph_bytes"]["key"] == "graph-memory"
+            assert known["iteration_threads"]["limit"] == 3
+            table = run("status", "--limits", address=daemon.address).stdout.splitlines()
+        rows = {line.split()[0]: line for line in table}
+        assert "--max-threads" in rows["iteration_threads"]
+        user = known["jobs"]["users"][0]["user"]
+        assert f"{user}: 1" in rows["jobs"]
+        assert known["jobs"]["limit"] == 4096 and " 4,096 " in rows["jobs"]
+        after = json.loads(run("status", "--json", address=daemon.address).stdout)["limits"]
+        assert {limit["name"]: limit["used"] for limit in after}["jobs"] == 0
+
+
 def test_jobs_are_listed_and_killed_by_name_and_by_number(daemon):
     with daemon.connect() as service:
         first, second = small_step(service, "first"), small_step(service, "second")

@@ -2,6 +2,7 @@
 only."""
 
 import json
+import os
 import signal
 import sys
 
@@ -136,3 +137,50 @@ def test_of_one_name_the_job_that_has_not_ended_is_meant(monkeypatch, capsys):
         watching.wait(Watched([ended, now], [ended, now | {"state": "finished"}]), arguments) == 0
     )
     assert json.loads(capsys.readouterr().out)["job"] == 2
+
+
+@pytest.fixture
+def stopped():
+    """A service that is there and answers nothing: its supervisor, which would replace a broker
+    that hangs, is stopped as well."""
+    with Lanewayd("--standby", "0") as running:
+        broker = running.broker()
+        with running.connect() as service:
+            predict = small_job(service, "job")
+            for pid in (running.pid, broker):
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                yield running
+            finally:
+                for pid in (broker, running.pid):
+                    os.kill(pid, signal.SIGCONT)
+            predict.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["status"], ["jobs"], ["wait", "job"], ["kill", "job"], ["shutdown"], ["status", "--limits"]],
+)
+def test_a_service_that_is_stopped_is_said_after_the_callers_own_time(stopped, words):
+    done = run(*words, "--timeout", "0.5", address=stopped.address)
+    assert done.returncode == 3
+    assert stopped.address in done.stderr and "did not answer within 1 s" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_service_that_is_stopped_in_the_middle_of_a_wait_is_said():
+    with Lanewayd("--standby", "0") as running, running.connect() as service:
+        predict = small_job(service, "job")
+        broker = running.broker()
+        wait = ("wait", "job", "--timeout", "3", "--address", running.address)
+        with OnTerminal(*wait) as waiting:
+            waiting.until("1 iterations")
+            for pid in (running.pid, broker):
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                code = waiting.rest()
+            finally:
+                for pid in (broker, running.pid):
+                    os.kill(pid, signal.SIGCONT)
+        assert (code, "did not answer within 3 s" in waiting.text) in ((3, True), (1, False))
+        predict.close()

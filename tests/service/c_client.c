@@ -25,6 +25,7 @@ static_assert(offsetof(laneway_job_options, deadline_ns) == 96, "laneway_job_opt
 static_assert(sizeof(laneway_connect_options) >= 32, "laneway_connect_options");
 static_assert(offsetof(laneway_connect_options, timeout_ns) == 24, "laneway_connect_options");
 static_assert(offsetof(laneway_connect_options, torch_version) == 32, "laneway_connect_options");
+static_assert(offsetof(laneway_connect_options, answer_ns) == 40, "laneway_connect_options");
 
 static laneway_error error;
 

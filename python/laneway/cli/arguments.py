@@ -8,6 +8,7 @@ from typing import Any
 
 import laneway
 from laneway.cli import calibrate, completion, job_table, serve, simulate, top, web
+from laneway.cli.answer_time import ANSWER_S
 from laneway.jobs.control import scheduling
 from laneway.native import torch_versions
 
@@ -82,6 +83,25 @@ def _add_job(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--name", action="store_true", help="JOB is a name, also where it looks like a number"
+    )
+
+
+def _add_status(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    status = add("status", "show the state of the service: pool, workers, lanes and jobs")
+    shown = status.add_mutually_exclusive_group()
+    shown.add_argument(
+        "--watch",
+        metavar="S",
+        type=_seconds,
+        nargs="?",
+        const=_WATCH_S,
+        help=f"again every S seconds ({_WATCH_S:g}), until Ctrl-C; also when the service goes and "
+        "comes back; with --json a line each",
+    )
+    shown.add_argument(
+        "--limits",
+        action="store_true",
+        help="what clients can make the service keep: how much it keeps, its limit, and who has it",
     )
 
 
@@ -198,8 +218,16 @@ def parser() -> argparse.ArgumentParser:
         "ipc://$XDG_RUNTIME_DIR/laneway/laneway.sock where XDG_RUNTIME_DIR is set, or "
         "ipc:///tmp/laneway-UID/laneway.sock",
     )
-    of_text = argparse.ArgumentParser(add_help=False, parents=[shared])
-    of_text.add_argument("--json", action="store_true", help="print JSON instead of text")
+    of_wait = argparse.ArgumentParser(add_help=False, parents=[shared])
+    of_wait.add_argument("--json", action="store_true", help="print JSON instead of text")
+    of_text = argparse.ArgumentParser(add_help=False, parents=[of_wait])
+    of_text.add_argument(
+        "--timeout",
+        metavar="S",
+        type=_seconds,
+        help="for how long to wait for an answer of the service, which may be stopped; default: "
+        f"{ANSWER_S:g}",
+    )
     whole = argparse.ArgumentParser(
         prog="laneway",
         description="Show the state of a running lanewayd, or control it.",
@@ -219,21 +247,13 @@ def parser() -> argparse.ArgumentParser:
             name,
             help=does,
             description=f"{does[0].upper()}{does[1:]}.",
-            parents=[of_text],
+            # Its own --timeout is of the whole wait.
+            parents=[of_wait if name == "wait" else of_text],
             epilog=_EXIT_CODES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
-    status = add("status", "show the state of the service: pool, workers, lanes and jobs")
-    status.add_argument(
-        "--watch",
-        metavar="S",
-        type=_seconds,
-        nargs="?",
-        const=_WATCH_S,
-        help=f"again every S seconds ({_WATCH_S:g}), until Ctrl-C; also when the service goes and "
-        "comes back; with --json a line each",
-    )
+    _add_status(add)
     _add_jobs(add)
     for command, does in _ON_A_JOB.items():
         _add_job(add(command, does))

@@ -28,6 +28,7 @@ from laneway.cli import (
     watching,
     web,
 )
+from laneway.cli.answer_time import answer_timeout
 from laneway.cli.arguments import parser
 from laneway.cli.screen import Screen
 from laneway.cli.tables import mebibytes
@@ -107,7 +108,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _complain(error)
         return FAILED
     try:
-        service = connect(arguments.address)
+        service = connect(arguments.address, answer_timeout=answer_timeout(arguments))
     except (
         errors.InvalidInput,
         errors.Refused,
@@ -127,6 +128,8 @@ def _status(service: Service, arguments: argparse.Namespace) -> int:
     if arguments.watch is not None:
         return watching.watch(service, arguments)
     status = service.status()
+    if arguments.limits:
+        return _print(arguments, status["limits"], view.limit_lines(status["limits"]))
     return _print(arguments, status, view.status_lines(status, Screen(sys.stdout)))
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import laneway
 from laneway import errors
+from laneway.cli.answer_time import answer_timeout
 from laneway.cli.tables import mebibytes
 from laneway.jobs.service import Service, connect
 from laneway.native import torch_versions
@@ -139,7 +140,7 @@ def _service(arguments: argparse.Namespace) -> Iterator[Finding]:
     if socket is not None:
         yield _folder(socket.parent)
     try:
-        with connect(arguments.address) as service:
+        with connect(arguments.address, answer_timeout=answer_timeout(arguments)) as service:
             yield from _of_service(service)
     except errors.ServiceUnavailable as error:
         if socket is not None and socket.exists():

@@ -104,6 +104,32 @@ def lane_lines(status: Document, screen: Screen) -> list[str]:
     return lines
 
 
+def limit_lines(limits: list[Document]) -> list[str]:
+    """One line for each limit: what is used of it, of how much in all and for one user, who has
+    most, and the option that changes it."""
+    rows = []
+    for limit in limits:
+        shown = mebibytes if limit["name"].endswith("_bytes") else _count
+        most = max(limit["users"], key=lambda one: one["used"], default=None)
+        rows.append(
+            [
+                f"{limit['name']} (MiB)" if shown is mebibytes else limit["name"],
+                shown(limit["used"]),
+                shown(limit["limit"]),
+                shown(limit["of_operators"]),
+                shown(limit["user_limit"]),
+                "-" if most is None else f"{printable(most['user'])}: {shown(most['used'])}",
+                "-" if limit["key"] is None else f"--{limit['key']}",
+            ]
+        )
+    heads = ["LIMIT", "USED", "IN-ALL", "OPERATORS", "ONE-USER", "HAS-MOST", "OPTION"]
+    return table(heads, rows, right="USED IN-ALL OPERATORS ONE-USER")
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
 def report_lines(report: Document) -> list[str]:
     """A job's line for each of its graphs, what it shares with equal graphs, and why one is not
     recorded."""

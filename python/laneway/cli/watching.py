@@ -12,6 +12,7 @@ from typing import Any
 
 from laneway import errors
 from laneway.cli import job_table, view
+from laneway.cli.answer_time import answer_timeout
 from laneway.cli.screen import Screen
 from laneway.cli.tables import duration
 from laneway.jobs.control import job_ref
@@ -80,7 +81,8 @@ class Followed:
 
 def watch(service: Service, arguments: argparse.Namespace) -> int:
     """`laneway status --watch`: until Ctrl-C. With --json each status is a line."""
-    followed = Followed(service, lambda: connect(arguments.address))
+    limit = answer_timeout(arguments)
+    followed = Followed(service, lambda: connect(arguments.address, answer_timeout=limit))
     try:
         while True:
             status = followed.look()

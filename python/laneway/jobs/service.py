@@ -280,12 +280,16 @@ def _spill_of(spill: str | None) -> tuple[str, int]:
     return os.path.abspath(folder), parse_bytes(size)
 
 
-def connect(address: str | None = None, timeout: float = 0.0) -> Service:
+def connect(
+    address: str | None = None, timeout: float = 0.0, answer_timeout: float | None = None
+) -> Service:
     """Connects to a running lanewayd. The connection's jobs end with the connection.
 
     - `address`: "ipc://PATH". None: $LANEWAY_ADDRESS, or the user's default address where that is
       not set.
     - `timeout`: how many seconds to wait for a daemon that does not listen yet.
+    - `answer_timeout`: for how many seconds a request waits for its answer, at most, before it
+      raises ServiceUnavailable, as where the daemon is stopped. None: ten minutes.
 
     Raises ServiceUnavailable, with the command that starts a daemon, when no daemon answers."""
     library = bindings.client_library()
@@ -296,6 +300,7 @@ def connect(address: str | None = None, timeout: float = 0.0) -> Service:
     texts = [ffi.new("char[]", t.encode()) for t in (address or "", _program(), version)]
     options.address = texts[0] if address else ffi.NULL
     options.name, options.torch_version = texts[1:]
+    options.answer_ns = 0 if answer_timeout is None else max(int(answer_timeout * 1e9), 1)
     handle, error = ffi.new("laneway_service **"), bindings.new_error()
     until = time.monotonic() + timeout
     while True:  # short waits: between them Python handles Ctrl-C

@@ -52,6 +52,7 @@ typedef struct laneway_connect_options {
   const char* name;
   int64_t timeout_ns;
   const char* torch_version;
+  int64_t answer_ns;
 } laneway_connect_options;
 int laneway_connect(const laneway_connect_options* options, laneway_service** service,
                     laneway_error* error);

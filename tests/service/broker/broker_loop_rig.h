@@ -10,6 +10,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,15 +79,40 @@ class BrokerLoop : public ::testing::Test {
   }
 
   void read_broker() {
+    uint64_t last_hold = 0;
+    read_frames(last_hold);
+    if (last_hold > 0) {
+      (void)channel_.send(wire::encode(wire::supervisor_to_broker::HoldsDone{.number = last_hold}),
+                          {});
+    }
+  }
+  void hold_entry(wire::broker_to_supervisor::Hold& hold, std::vector<Descriptor> fds) {
+    if (no_room_.contains(hold.key)) {
+      return tell(
+          wire::supervisor_to_broker::HoldRefused{
+              .number = hold.number, .key = hold.key, .why = "no room for " + hold.key},
+          {});
+    }
+    auto found = std::find_if(held_.begin(), held_.end(),
+                              [&](const Entry& entry) { return entry.key == hold.key; });
+    if (found == held_.end()) found = held_.insert(held_.end(), Entry{});
+    *found = Entry{hold.key, hold.note, std::move(fds)};
+  }
+  void read_frames(uint64_t& last_hold) {
     while (true) {
       auto frame = channel_.receive();
       if (!frame || !frame.value()) return;
       auto message = wire::decode<wire::broker_to_supervisor::Any>(frame.value()->bytes).value();
       if (auto* hold = std::get_if<wire::broker_to_supervisor::Hold>(&message)) {
-        auto found = std::find_if(held_.begin(), held_.end(),
-                                  [&](const Entry& entry) { return entry.key == hold->key; });
-        if (found == held_.end()) found = held_.insert(held_.end(), Entry{});
-        *found = Entry{hold->key, hold->note, std::move(frame.value()->fds)};
+        hold_entry(*hold, std::move(frame.value()->fds));
+        last_hold = hold->number;
+      } else if (auto* renote = std::get_if<wire::broker_to_supervisor::Renote>(&message)) {
+        for (Entry& entry : held_) {
+          if (entry.key != renote->key) continue;
+          entry.note = renote->note;
+          if (renote->descriptors < entry.fds.size()) entry.fds.resize(renote->descriptors);
+        }
+        last_hold = renote->number;
       } else if (auto* release = std::get_if<wire::broker_to_supervisor::Release>(&message)) {
         std::erase_if(held_, [&](const Entry& entry) { return entry.key == release->key; });
       } else if (auto* changed = std::get_if<wire::broker_to_supervisor::PolicyChanged>(&message)) {
@@ -196,6 +222,7 @@ class BrokerLoop : public ::testing::Test {
   Descriptor journal_ = empty_journal();
   SteadyClock clock_;
   std::list<Entry> held_;
+  std::set<std::string> no_room_;  // keys that the supervisor does not take
   std::string policy_ = "fifo";
   uint64_t wanted_pool_bytes_ = 0;
   uint64_t epoch_ = 0;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -188,6 +190,46 @@ TEST_F(BrokerLoop, ThePoolKeepsItsNewSizeUnderAnotherBroker) {
   EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(wire::SetPool{.bytes = 64'000}, 8)));
   start();
   EXPECT_THAT(status(9), HasSubstr("{\"capacity_bytes\":64000,\"wanted_bytes\":64000,"));
+}
+
+TEST_F(BrokerLoop, LimitsAreSeenAndStandAsTheyWereUnderAnotherBroker) {
+  join();
+  send_descriptor_message(2);
+  ask(job("digits"), 2);
+  const auto used = [this](uint64_t number) {
+    std::map<std::string, std::optional<uint64_t>> all;
+    const auto reply = std::get<wire::StatusReply>(ask(wire::ServiceStatus{}, number));
+    for (const auto& limit : reply.service.limits) {
+      all[limit.name] = limit.used;
+    }
+    return all;
+  };
+  const auto before = used(3);
+  EXPECT_EQ(before.at("sessions"), 1u);
+  EXPECT_EQ(before.at("jobs"), 1u);
+  EXPECT_GT(before.at("held_bytes"), 0u);
+  EXPECT_GT(before.at("descriptors"), 0u);
+  EXPECT_EQ(before.at("graph_bytes"), std::nullopt) << "workers count it";
+  start();
+  EXPECT_EQ(used(4), before);
+  EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(wire::CloseJob{.job = 1}, 5)));
+  const auto after = used(6);
+  EXPECT_EQ(after.at("jobs"), 0u);
+  EXPECT_EQ(after.at("held_bytes"), 0u);
+}
+
+TEST_F(BrokerLoop, WhatTheSupervisorHasNoRoomForIsRefusedToItsClient) {
+  join();
+  no_room_ = {"j/1"};
+  send_descriptor_message(2);
+  EXPECT_THAT(std::get<wire::Failure>(ask(job("unlucky"), 2)).message,
+              HasSubstr("no room for j/1"));
+  no_room_.clear();
+  send_descriptor_message(3);
+  EXPECT_EQ(std::get<wire::JobCreated>(ask(job("lucky"), 3)).job, 2u);
+  start();
+  const auto left = std::get<wire::StatusReply>(ask(wire::ServiceStatus{.with_ended = false}, 4));
+  EXPECT_EQ(left.service.jobs.size(), 1u);
 }
 
 TEST_F(BrokerLoop, EndsWhenItsSupervisorIsGoneOrSpeaksNonsense) {

@@ -26,10 +26,19 @@ class FakeStore final : public service::DescriptorStore {
     std::vector<std::byte> note;
     std::vector<service::Descriptor> fds;
   };
-  void hold(std::string key, std::vector<std::byte> note,
-            std::vector<service::Descriptor> fds) override {
+  uint64_t hold(std::string key, std::vector<std::byte> note,
+                std::vector<service::Descriptor> fds) override {
     if (!entries.contains(key)) order.push_back(key);
     entries[key] = {std::move(note), std::move(fds)};
+    return ++holds;
+  }
+  uint64_t renote(std::string key, std::vector<std::byte> note, size_t descriptors) override {
+    const auto found = entries.find(key);
+    if (found != entries.end()) {
+      found->second.note = std::move(note);
+      if (descriptors < found->second.fds.size()) found->second.fds.resize(descriptors);
+    }
+    return ++holds;
   }
   void release(const std::string& key) override {
     entries.erase(key);
@@ -38,6 +47,7 @@ class FakeStore final : public service::DescriptorStore {
 
   std::map<std::string, Entry> entries;
   std::vector<std::string> order;
+  uint64_t holds = 0;
 };
 
 class FakeSink final : public service::RequestSink {
@@ -52,10 +62,10 @@ class FakeSink final : public service::RequestSink {
 };
 
 // Whatever limit of open files the test runs under.
+inline constexpr uint64_t kManyFiles = 1u << 20;
 inline service::Quotas::Limits plenty_of_files() {
   service::Quotas::Limits limits = service::Quotas::defaults();
-  constexpr uint64_t kMany = 1u << 20;
-  limits[static_cast<size_t>(service::Resource::descriptors)] = {kMany, kMany, 0};
+  limits[static_cast<size_t>(service::Resource::descriptors)] = {kManyFiles, kManyFiles, 0};
   return limits;
 }
 

@@ -75,11 +75,31 @@ TEST(Quotas, WhatWasLetInBeforeIsKeptAndCounted) {
   Quotas quotas(limits_of({.per_user = 4, .in_all = 4, .reserved = 0}));
   {
     const Quotas::Share kept = quotas.keep(Resource::held_bytes, kAnn, 10);
-    EXPECT_EQ(quotas.rows()[static_cast<size_t>(Resource::held_bytes)].used, 10u);
+    EXPECT_EQ(quotas.facts().at(static_cast<size_t>(Resource::held_bytes)).used, 10u);
     EXPECT_FALSE(quotas.take(Resource::held_bytes, kAnn, 1).ok());
     EXPECT_FALSE(quotas.take(Resource::held_bytes, kBob, 1).ok());
   }
   EXPECT_TRUE(quotas.take(Resource::held_bytes, kAnn, 4).ok());
+}
+
+TEST(Quotas, AStatusHasEachLimitWithWhatIsUsedOfItAndByWhom) {
+  Quotas quotas(limits_of({.per_user = 60, .in_all = 100, .reserved = 5}));
+  const Quotas::Share of_ann = quotas.keep(Resource::jobs, kAnn, 7);
+  const Quotas::Share more_of_ann = quotas.keep(Resource::jobs, kAnn, 1);
+  const Quotas::Share of_bob = quotas.keep(Resource::jobs, kBob, 2);
+  const std::vector<wire::LimitFacts> all = quotas.facts();
+  ASSERT_EQ(all.size(), kResources);
+  const wire::LimitFacts& jobs = all.at(static_cast<size_t>(Resource::jobs));
+  EXPECT_EQ(jobs.name, "jobs");
+  EXPECT_EQ(jobs.used, 10u);
+  EXPECT_EQ(jobs.limit, 100u);
+  EXPECT_EQ(jobs.per_user, 60u);
+  EXPECT_EQ(jobs.of_operators, 5u);
+  ASSERT_EQ(jobs.users.size(), 2u);
+  EXPECT_EQ(jobs.users[0].user, "4000001") << "no name is known of it";
+  EXPECT_EQ(jobs.users[0].used, 8u);
+  EXPECT_EQ(jobs.users[1].used, 2u);
+  EXPECT_EQ(all.at(static_cast<size_t>(Resource::sessions)).used, 0u);
 }
 
 TEST(Quotas, SumsAreThoseOfTheSharesThatLive) {

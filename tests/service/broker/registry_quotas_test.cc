@@ -31,8 +31,10 @@ class RegistryQuotas : public RegistryRig, public ::testing::Test {
         256, {std::string(limits::kMaxSlotNameBytes, 's'), SlotKind::parameter, 0});
     return request;
   }
-  Quotas::Row row(Resource resource) { return quotas().rows()[static_cast<size_t>(resource)]; }
-  uint64_t held_bytes() { return row(Resource::held_bytes).used; }
+  wire::LimitFacts row(Resource resource) {
+    return quotas().facts().at(static_cast<size_t>(resource));
+  }
+  uint64_t held_bytes() { return row(Resource::held_bytes).used.value(); }
 };
 
 TEST_F(RegistryQuotas, ASlotNameIsBounded) {
@@ -68,7 +70,7 @@ TEST_F(RegistryQuotas, NamesOfOneUserFillItsPartAndNobodyElses) {
 
   // A new broker counts the same, and refuses the same.
   const uint64_t before = held_bytes();
-  const uint64_t open = row(Resource::descriptors).used;
+  const uint64_t open = row(Resource::descriptors).used.value();
   start();
   settle();
   EXPECT_EQ(held_bytes(), before);
@@ -98,7 +100,7 @@ TEST_F(RegistryQuotas, NothingIsCountedOfJobsThatAreGone) {
   get<wire::Failure>(1, 4);
   registry().close(from(1, 5, kAnn), {.job = number});
   get<wire::Done>(1, 5);
-  for (const Quotas::Row& one : quotas().rows()) EXPECT_EQ(one.used, 0u) << one.name;
+  for (const wire::LimitFacts& one : quotas().facts()) EXPECT_EQ(one.used, 0u) << one.name;
 }
 
 }  // namespace

@@ -7,17 +7,46 @@
 
 namespace laneway::service {
 
-void HeldThings::hold(std::string key, std::vector<std::byte> note, std::vector<Descriptor> fds) {
+std::list<HeldThings::Entry>::iterator HeldThings::find(const std::string& key) {
+  return std::find_if(entries.begin(), entries.end(),
+                      [&key](const Entry& entry) { return entry.key == key; });
+}
+
+uint64_t HeldThings::hold(std::string key, std::vector<std::byte> note,
+                          std::vector<Descriptor> fds) {
   death_.pass();
-  const auto found = std::find_if(entries.begin(), entries.end(),
-                                  [&key](const Entry& entry) { return entry.key == key; });
-  if (found != entries.end()) {
+  ++last_;
+  const auto found = find(key);
+  if (no_room.contains(key)) {
+    refused_[last_] = key;
+  } else if (found != entries.end()) {
     found->note = std::move(note);
     found->fds = std::move(fds);
   } else {
     entries.push_back({std::move(key), std::move(note), std::move(fds)});
   }
   death_.pass();
+  return last_;
+}
+
+uint64_t HeldThings::renote(std::string key, std::vector<std::byte> note, size_t descriptors) {
+  death_.pass();
+  if (const auto found = find(key); found != entries.end()) {
+    found->note = std::move(note);
+    if (descriptors < found->fds.size()) found->fds.resize(descriptors);
+  }
+  death_.pass();
+  return ++last_;
+}
+
+bool HeldThings::answer(JobRegistry& registry) {
+  if (!answers || told_ == last_) return false;
+  for (const auto& [number, key] : std::exchange(refused_, {})) {
+    registry.hold_refused(number, {ErrorCode::refused, "'" + key + "' cannot be held"});
+  }
+  told_ = last_;
+  registry.holds_done(last_);
+  return true;
 }
 
 void HeldThings::release(const std::string& key) {
@@ -35,6 +64,7 @@ std::set<std::string> HeldThings::keys() const {
 void RegistryRig::start() {
   core_.reset();
   registry_.reset();
+  held.begin_anew();
   quotas_ = std::make_unique<Quotas>(limits);
   replies_ = std::make_unique<Replies>();
   replies_->set_way(
@@ -76,8 +106,9 @@ void RegistryRig::settle() {
     link_->flush();
     registry_->read_worker();
     core_->fire_due();
+    const bool answered = held.answer(*registry_);
     registry_->answer_waiters();
-    moved = worker.pump() || death.passed() + worker.reports != before;
+    moved = answered || worker.pump() || death.passed() + worker.reports != before;
   }
   registry_->read_worker();
 }

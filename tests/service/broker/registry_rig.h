@@ -45,14 +45,29 @@ class HeldThings final : public DescriptorStore {
   };
 
   explicit HeldThings(Death& death) : death_(death) {}
-  void hold(std::string key, std::vector<std::byte> note, std::vector<Descriptor> fds) override;
+  uint64_t hold(std::string key, std::vector<std::byte> note, std::vector<Descriptor> fds) override;
+  uint64_t renote(std::string key, std::vector<std::byte> note, size_t descriptors) override;
   void release(const std::string& key) override;
   std::set<std::string> keys() const;
+  // Says of each hold of this broker that was not answered yet what became of it; false: of none.
+  bool answer(JobRegistry& registry);
+  // Another broker, which counts its holds anew.
+  void begin_anew() {
+    last_ = told_ = 0;
+    refused_.clear();
+  }
 
   std::list<Entry> entries;
+  std::set<std::string> no_room;  // keys that it does not take
+  bool answers = true;            // else it does not run
 
  private:
+  std::list<Entry>::iterator find(const std::string& key);
+
   Death& death_;
+  uint64_t last_ = 0;
+  uint64_t told_ = 0;
+  std::map<uint64_t, std::string> refused_;  // not said yet
 };
 
 class RegistryRig {

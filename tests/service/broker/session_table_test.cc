@@ -22,9 +22,13 @@ using ::testing::IsEmpty;
 
 class CountingStore final : public DescriptorStore {
  public:
-  void hold(std::string key, std::vector<std::byte> note, std::vector<Descriptor> fds) override {
+  uint64_t hold(std::string key, std::vector<std::byte> note,
+                std::vector<Descriptor> fds) override {
     if (key == "s/ids") ++ids_held;
-    store.hold(std::move(key), std::move(note), std::move(fds));
+    return store.hold(std::move(key), std::move(note), std::move(fds));
+  }
+  uint64_t renote(std::string key, std::vector<std::byte> note, size_t descriptors) override {
+    return store.renote(std::move(key), std::move(note), descriptors);
   }
   void release(const std::string& key) override { store.release(key); }
 
@@ -89,7 +93,7 @@ TEST_F(SessionTableTest, NothingOfAnErasedSessionIsHeld) {
   ClientSession* const session = table_.open(process(1), "client").value();
   const SessionId id = session->who().id;
   const wire::Token token = session->who().token;
-  table_.add_descriptor_message(*session, 7, some_descriptors(2));
+  table_.add_descriptor_message(*session, 7, {.bytes = {}, .fds = some_descriptors(2)});
   EXPECT_EQ(store_.store.entries.at("p/1/7").fds.size(), 2u);
   table_.erase(id);
   EXPECT_THAT(store_.store.order, ElementsAre("s/ids"));

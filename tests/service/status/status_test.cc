@@ -185,6 +185,22 @@ TEST_F(StatusTest, SaysWhatWasCounted) {
   EXPECT_EQ(document()["counters"]["lost_records"], 7);
 }
 
+TEST_F(StatusTest, SaysWhichLimitsThereAreAndHowMuchOfEachIsUsedByWhom) {
+  EXPECT_EQ(document()["limits"], json::array()) << "one process has all";
+  facts_.limits = {{.name = "jobs",
+                    .used = 5,
+                    .limit = 4096,
+                    .per_user = 1024,
+                    .of_operators = 16,
+                    .users = {{"ann", 3}, {"bob", 2}}},
+                   {.name = "graph_bytes", .key = "graph-memory"}};
+  EXPECT_EQ(document()["limits"], json::parse(R"([
+      {"name": "jobs", "used": 5, "limit": 4096, "user_limit": 1024, "of_operators": 16,
+       "key": null, "users": [{"user": "ann", "used": 3}, {"user": "bob", "used": 2}]},
+      {"name": "graph_bytes", "used": null, "limit": null, "user_limit": null, "of_operators": 0,
+       "key": "graph-memory", "users": []}])"));
+}
+
 TEST_F(StatusTest, TheLineOfOneJobIsThatOfTheDocument) {
   offer(1, 640, 640);
   const wire::JobFacts facts{.job = JobId(1), .user = "owner"};

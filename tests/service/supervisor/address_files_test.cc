@@ -108,6 +108,30 @@ TEST_F(AddressFiles, LeftOverSocketsAreReplacedButNothingElseIs) {
   EXPECT_TRUE(std::filesystem::is_regular_file(address().path()));
 }
 
+TEST_F(AddressFiles, ASocketThatIsRemovedOrReplacedIsNoticedAndAStrangersIsLeftAlone) {
+  ASSERT_TRUE(prepare_folder(folder()).ok());
+  const std::string moved = address().path() + ".moved";
+  {
+    auto opened = ListeningSockets::open(address());
+    ASSERT_TRUE(opened.ok());
+    const ListeningSockets sockets = std::move(opened).value();
+    EXPECT_EQ(sockets.lost(), std::nullopt);
+    std::filesystem::rename(address().path(), moved);
+    EXPECT_EQ(sockets.lost(), address().path() + " was removed");
+    const auto other = listen_unix(address().path(), 0600);
+    ASSERT_TRUE(other.ok());
+    EXPECT_EQ(sockets.lost(),
+              address().path() + " was replaced, by user " + std::to_string(::geteuid()));
+    std::filesystem::rename(moved, address().path());
+    EXPECT_EQ(sockets.lost(), std::nullopt) << "it is the same one again";
+    std::filesystem::remove(address().descriptor_path());
+    EXPECT_EQ(sockets.lost(), address().descriptor_path() + " was removed");
+    ASSERT_TRUE(listen_unix(address().descriptor_path(), 0600).ok());
+  }
+  EXPECT_FALSE(std::filesystem::exists(address().path()));
+  EXPECT_TRUE(std::filesystem::exists(address().descriptor_path())) << "somebody else's";
+}
+
 TEST_F(AddressFiles, ASecondOwnerLearnsWhoTheFirstIs) {
   ASSERT_TRUE(prepare_folder(folder()).ok());
   const auto first = lock();

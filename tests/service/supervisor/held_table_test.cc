@@ -70,6 +70,50 @@ TEST(HeldTable, BoundsAreRefusedWithTheLimitAndChangeNothing) {
   EXPECT_THAT(table.entries().front().note, ElementsAre(1));
 }
 
+std::vector<Descriptor> open_files(int count) {
+  std::vector<Descriptor> fds;
+  for (int i = 0; i < count; ++i) fds.emplace_back(::dup(0));
+  return fds;
+}
+
+TEST(HeldTable, OpenFilesAreBoundedAndARefusedEntryIsClosed) {
+  HeldTable table(5);
+  ASSERT_TRUE(table.hold({"a", {1}, open_files(3)}).ok());
+  std::vector<Descriptor> three = open_files(3);
+  const int first = three.front().get();
+  const Status refused = table.hold({"b", {}, std::move(three)});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("open files in all 6 is over the limit of 5"));
+  EXPECT_FALSE(is_open(first));
+  EXPECT_THAT(keys(table), ElementsAre("a"));
+  ASSERT_TRUE(table.hold({"b", {}, open_files(2)}).ok());
+  EXPECT_EQ(table.descriptors(), 5u);
+  EXPECT_TRUE(table.hold({"a", {}, open_files(2)}).ok()) << "fewer than before";
+  EXPECT_TRUE(table.release("b"));
+  EXPECT_EQ(table.descriptors(), 2u);
+}
+
+TEST(HeldTable, AnotherNoteKeepsTheFirstDescriptorsAndClosesTheRest) {
+  HeldTable table(3);
+  std::vector<Descriptor> fds = open_files(3);
+  const int first = fds[0].get();
+  const int last = fds[2].get();
+  ASSERT_TRUE(table.hold({"a", {1}, std::move(fds)}).ok());
+  ASSERT_TRUE(table.renote("a", {2, 3}, 3).ok());
+  EXPECT_THAT(table.entries().front().note, ElementsAre(2, 3));
+  EXPECT_TRUE(is_open(last));
+  EXPECT_EQ(table.bytes(), 3u);
+  ASSERT_TRUE(table.renote("a", {}, 1).ok());
+  EXPECT_TRUE(is_open(first));
+  EXPECT_FALSE(is_open(last));
+  EXPECT_EQ(table.descriptors(), 1u);
+  ASSERT_TRUE(table.renote("b", {1}, 0).ok()) << "what was refused is not there";
+  EXPECT_THAT(keys(table), ElementsAre("a"));
+  EXPECT_FALSE(table.renote("a", std::vector<uint8_t>(limits::kMaxHeldNoteBytes + 1), 1).ok());
+  EXPECT_THAT(table.entries().front().note, ElementsAre());
+}
+
 TEST(HeldTable, TheNumberOfKeysIsBounded) {
   HeldTable table;
   for (uint32_t i = 0; i < limits::kMaxHeldKeys; ++i) {

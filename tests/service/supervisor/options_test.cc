@@ -15,6 +15,7 @@ namespace laneway::service {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 Options read(std::vector<std::string> words) {
   words.insert(words.begin(), {"--address", "ipc:///a/b.sock"});
@@ -97,6 +98,45 @@ TEST(Options, AFileOfConfigThatSaysSomethingUnknownIsRefused) {
   EXPECT_EQ(refused({"--config", path}).code, kExitUsage);
   EXPECT_THAT(refused({"--config", path}).text, HasSubstr("pol"));
   EXPECT_EQ(refused({"--config", path + ".none"}).code, kExitUsage);
+}
+
+TEST(Options, WhatIsWrongInAFileOfConfigIsSaidWithFileAndLine) {
+  struct Case {
+    std::string text;
+    int line;
+    std::string said;
+  };
+  const testing::ScratchFolder folder;
+  const std::string path = folder.path() + "/lanewayd.toml";
+  for (const Case& one : {
+           Case{"pool = \"512MiB\"\n\n# half\npol = 3\n", 4, "there is no option 'pol'"},
+           Case{"pool = \"512MiB\"\nlanes = 0\n", 2, "--lanes 0: give a whole number from 1 to 64"},
+           Case{"lane-sms = 5\nlanes=3\n", 1, "--lane-sms 5: the host has no multiprocessors"},
+           Case{"\n  pool = \"much\"  \n", 2, "--pool much"},
+           Case{"pool 512MiB\n", 1, "there is no option 'pool 512MiB'"},
+           Case{"lanes = 3\n[quota]\nann = 3\n", 2, "[quota]: the file has no sections"},
+           Case{"policy = \"none\"\n", 1, "--policy none"},
+           Case{"spill = \"/var/tmp\"\n", 1, "--spill /var/tmp: give FOLDER:SIZE"},
+           Case{"pool = \"64MiB\"\npool = \"65MiB\"\n", 2, "--pool"},
+       }) {
+    std::ofstream(path) << one.text;
+    const Leave leave = refused({"--config", path});
+    EXPECT_EQ(leave.code, kExitUsage);
+    EXPECT_THAT(leave.text,
+                StartsWith("lanewayd: " + path + ":" + std::to_string(one.line) + ": "));
+    EXPECT_THAT(leave.text, HasSubstr(one.said));
+  }
+}
+
+TEST(Options, WhatIsWrongOnTheCommandLineHasNoPlaceInAFile) {
+  const testing::ScratchFolder folder;
+  const std::string path = folder.path() + "/lanewayd.toml";
+  std::ofstream(path) << "lanes = 2\n";
+  for (const auto& words : {std::vector<std::string>{"--lanes", "0"}, {"--lanes=0"}}) {
+    std::vector<std::string> all{"--config", path};
+    all.insert(all.end(), words.begin(), words.end());
+    EXPECT_THAT(refused(all).text, StartsWith("lanewayd: --lanes 0"));
+  }
 }
 
 TEST(Options, HelpAndVersionEndWell) {

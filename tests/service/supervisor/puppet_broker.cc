@@ -60,6 +60,12 @@ class PuppetBroker final : public Puppet {
     }
     report(line + (news.reason.empty() ? "" : " after: " + news.reason));
   }
+  void on(const in::HoldsDone& done) {
+    if (says_holds_) report("held up to " + std::to_string(done.number));
+  }
+  void on(const in::HoldRefused& refused) {
+    report("refused " + std::to_string(refused.number) + " " + refused.key + ": " + refused.why);
+  }
   void on(const in::ReopenLog& /*again*/) { report("reopen log"); }
   // What is said up to the end of a line; waits for it.
   static std::string line_of(const service::Descriptor& socket) {
@@ -70,8 +76,10 @@ class PuppetBroker final : public Puppet {
   void on(const in::Stop& stop) { report("stop " + stop.failure); }
 
   void on_line(const std::vector<std::string>& words) override {
-    if (words[0] == "hold") {  // KEY NOTE TEXT…: a descriptor a text
-      out::Hold hold{.key = words[1], .note = bytes_of(words[2])};
+    if (words[0] == "say-holds") {
+      says_holds_ = true;
+    } else if (words[0] == "hold") {  // KEY NOTE TEXT…: a descriptor a text
+      out::Hold hold{.key = words[1], .note = bytes_of(words[2]), .number = ++holds_};
       std::vector<service::Descriptor> fds;
       for (size_t i = 3; i < words.size(); ++i) fds.push_back(text_in_memory(words[i]));
       say(hold, std::move(fds));
@@ -80,9 +88,16 @@ class PuppetBroker final : public Puppet {
         const std::string key = "many/" + std::to_string(i);
         std::vector<service::Descriptor> fds;
         fds.push_back(text_in_memory(key));
-        say(out::Hold{.key = key, .note = std::vector<uint8_t>(std::stoul(words[2]), 'n')},
+        say(out::Hold{.key = key,
+                      .note = std::vector<uint8_t>(std::stoul(words[2]), 'n'),
+                      .number = ++holds_},
             std::move(fds));
       }
+    } else if (words[0] == "renote") {  // KEY NOTE DESCRIPTORS
+      say(out::Renote{.key = words[1],
+                      .note = bytes_of(words[2]),
+                      .descriptors = static_cast<uint32_t>(std::stoul(words[3])),
+                      .number = ++holds_});
     } else if (words[0] == "release") {
       say(out::Release{.key = words[1]});
     } else if (words[0] == "heartbeat") {
@@ -107,6 +122,8 @@ class PuppetBroker final : public Puppet {
     if (!status) report("cannot send: " + status.error().message);
   }
 
+  uint64_t holds_ = 0;
+  bool says_holds_ = false;
   service::Descriptor policy_;            // the socket to the policy's process
   std::vector<service::Descriptor> fds_;  // of the frame that is being looked at
 };

@@ -162,7 +162,7 @@ Stage::~Stage() {
   ::waitpid(daemon_->pid(), nullptr, 0);
 }
 
-void Stage::start(const std::vector<std::string>& words) {
+void Stage::start_as(std::vector<std::string> before, const std::vector<std::string>& words) {
   std::array<int, 2> output{};
   LW_CHECK(::pipe2(output.data(), O_CLOEXEC) == 0, "no pipe");
   printed_ = service::Descriptor(output[0]);
@@ -170,10 +170,15 @@ void Stage::start(const std::vector<std::string>& words) {
   const std::string log_path = folder_.path() + "/log";
   const service::Descriptor log_file(
       ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  std::vector<std::string> all = {"--address", address(), "--programs",
-                                  programs(),  "--pool",  "16MiB"};
+  before.emplace_back(LANEWAYD);
+  const std::string program = before.front();
+  std::vector<std::string> all(before.begin() + 1, before.end());
+  for (const std::string& word : {std::string("--address"), address(), std::string("--programs"),
+                                  programs(), std::string("--pool"), std::string("16MiB")}) {
+    all.push_back(word);
+  }
   all.insert(all.end(), words.begin(), words.end());
-  daemon_.emplace(start_program(LANEWAYD, all, writer.get(), log_file.get()));
+  daemon_.emplace(start_program(program, all, writer.get(), log_file.get()));
 }
 
 Actor Stage::actor(const std::string& name) {
@@ -227,6 +232,15 @@ int Stage::exit_code() {
   const int code = wait_for_exit(daemon_->pid());
   daemon_.reset();
   return code;
+}
+
+void Stage::wait_for_log(const std::string& text) const {
+  constexpr int kLookMs = 10;
+  for (int looks = 0; looks < kPatienceMs / kLookMs; ++looks) {
+    if (log().find(text) != std::string::npos) return;
+    ::poll(nullptr, 0, kLookMs);
+  }
+  throw std::runtime_error("waited in vain for '" + text + "'; lanewayd logged:\n" + log());
 }
 
 std::string Stage::log() const { return read_file(folder_.path() + "/log"); }

@@ -67,7 +67,11 @@ class Stage {
   ~Stage();
 
   // Starts lanewayd with these words besides address and programs.
-  void start(const std::vector<std::string>& words = {});
+  void start(const std::vector<std::string>& words = {}) { start_as({}, words); }
+  // The same where it may have so many open files.
+  void start_limited(int files) {
+    start_as({"/usr/bin/prlimit", "--nofile=" + std::to_string(files)}, {});
+  }
   // The next broker or worker that comes.
   Actor broker() { return actor("broker"); }
   Actor worker() { return actor("worker"); }
@@ -82,6 +86,8 @@ class Stage {
   // lanewayd's exit code; waits for it.
   int exit_code();
   std::string log() const;
+  // Until lanewayd has logged it.
+  void wait_for_log(const std::string& text) const;
 
   std::string address() const { return "ipc://" + socket(); }
   // The folder that lanewayd takes broker and worker from: links, a test may remove one.
@@ -94,6 +100,8 @@ class Stage {
   std::pair<int, std::string> run(const std::vector<std::string>& words) const;
 
  private:
+  // `before`: the program that becomes lanewayd, with its words.
+  void start_as(std::vector<std::string> before, const std::vector<std::string>& words);
   Actor actor(const std::string& name);
 
   ScratchFolder folder_;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
+
 #include "tests/service/supervisor/stage.h"
 
 namespace laneway::testing {
@@ -49,6 +51,63 @@ TEST(Supervisor, WhatIsHeldReachesTheNextBrokerInOrderWithItsDescriptors) {
   EXPECT_EQ(second.next(), "held l/1/1 link");
   EXPECT_EQ(second.next(), "held end");
   EXPECT_TRUE(first.process().is_gone());
+}
+
+TEST(Supervisor, ABrokerIsToldWhatIsHeldAndWhatFoundNoRoom) {
+  Stage stage;
+  stage.start();
+  Actor first = stage.serving_broker();
+  first.say("say-holds");
+  first.say("hold j/1 job graph image");
+  first.expect("held up to 1");
+  first.say("renote j/1 other 1");
+  first.expect("held up to 2");
+  const std::string key(200, 'k');
+  first.say("hold " + key + " note graph");
+  EXPECT_THAT(first.expect("refused 3 "), HasSubstr("a key of bytes 200 is over the limit of 128"));
+  first.expect("held up to 3");
+  first.say("hold l/1/1 link");
+  first.expect("held up to 4");
+  first.process().kill(SIGKILL);
+  Actor second = stage.broker();
+  second.expect("start epoch 2");
+  EXPECT_EQ(second.next(), "held j/1 other [graph]");
+  EXPECT_EQ(second.next(), "held l/1/1 link");
+  EXPECT_EQ(second.next(), "held end");
+  second.say("say-holds");
+  second.say("hold s/1 session");
+  second.expect("held up to 1");
+}
+
+TEST(Supervisor, ASocketThatWasRemovedIsSaidInTheLogAndTheServiceGoesOn) {
+  Stage stage;
+  stage.start();
+  Actor broker = stage.serving_broker();
+  std::filesystem::remove(stage.socket());
+  stage.wait_for_log("the socket " + stage.socket() +
+                     " was removed: clients that come now do not find this service");
+  broker.say("heartbeat");
+  EXPECT_FALSE(broker.process().is_gone());
+}
+
+TEST(Supervisor, WhatNoOpenFileIsLeftForIsRefusedAndEndsNobody) {
+  Stage stage;
+  stage.start_limited(60);
+  Actor broker = stage.serving_broker();
+  Actor worker = stage.ready_worker();
+  broker.say("say-holds");
+  broker.say("hold j/1 job a b c d e f g h");
+  broker.expect("held up to 1");
+  broker.say("hold j/2 job a b c d e f g h");
+  EXPECT_THAT(broker.expect("refused 2 "),
+              HasSubstr("open files in all 16 is over the limit of 12"));
+  broker.expect("held up to 2");
+  broker.process().kill(SIGKILL);
+  Actor second = stage.broker();
+  second.expect("start epoch 2");
+  EXPECT_EQ(second.next(), "held j/1 job [a] [b] [c] [d] [e] [f] [g] [h]");
+  EXPECT_EQ(second.next(), "held end");
+  EXPECT_FALSE(worker.process().is_gone());
 }
 
 TEST(Supervisor, MoreIsHeldThanASocketTakesAtOnce) {

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -159,6 +160,45 @@ TEST(Channel, PeerIsThisProcess) {
   ASSERT_TRUE(a.peer().has_value());
   EXPECT_EQ(a.peer()->pid, getpid());
   EXPECT_EQ(a.peer()->uid, getuid());
+}
+
+TEST(Channel, AFrameWhoseDescriptorsCannotBeOpenedComesWithoutThemWhereThatIsAskedFor) {
+  auto ends = Channel::pair({.takes_cut_frames = true});
+  Channel& a = ends.value().first;
+  Channel& b = ends.value().second;
+  const std::vector<std::byte> text(3, std::byte{7});
+  std::vector<Descriptor> fds;
+  for (int i = 0; i < 3; ++i) fds.emplace_back(::dup(0));
+  ASSERT_TRUE(a.send(text, std::move(fds)).ok());
+  ASSERT_TRUE(a.send(text, {}).ok());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int free = ::dup(0);  // the lowest number; with the next limit the only one that is left
+  ::close(free);
+  rlimit one_left = before;
+  one_left.rlim_cur = static_cast<rlim_t>(free) + 1;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &one_left), 0);
+  const auto cut = b.receive();
+  const auto next = b.receive();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_TRUE(cut.ok() && cut.value().has_value());
+  EXPECT_TRUE(cut.value()->is_cut);
+  EXPECT_EQ(cut.value()->bytes, text);
+  EXPECT_TRUE(cut.value()->fds.empty());
+  ASSERT_TRUE(next.ok() && next.value().has_value()) << "the channel goes on";
+  EXPECT_FALSE(next.value()->is_cut);
+}
+
+TEST(Channel, SaysWhetherAllWasRead) {
+  auto ends = Channel::pair();
+  Channel& a = ends.value().first;
+  Channel& b = ends.value().second;
+  EXPECT_TRUE(a.all_read());
+  const std::vector<std::byte> text(3, std::byte{7});
+  ASSERT_TRUE(a.send(text).ok());
+  EXPECT_FALSE(a.all_read());
+  ASSERT_TRUE(b.receive().value().has_value());
+  EXPECT_TRUE(a.all_read());
 }
 
 // ---- the other side is no channel

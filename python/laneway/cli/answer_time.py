@@ -1,0 +1,16 @@
+"""For how long a command waits for an answer of the service, which may be stopped."""
+
+from __future__ import annotations
+
+import argparse
+
+# Longer than it takes until a broker that hangs is replaced.
+ANSWER_S = 60.0
+
+
+def answer_timeout(arguments: argparse.Namespace) -> float:
+    """For how many seconds one request waits for its answer: what was said; of `wait`, whose
+    timeout is of the whole, at most the usual."""
+    if arguments.timeout is None:
+        return ANSWER_S
+    return min(arguments.timeout, ANSWER_S) if arguments.command == "wait" else arguments.timeout
