@@ -10,8 +10,9 @@
 // "nodes", its tape (bench/plan_output.h), "peak_bytes" of the plan, and "iteration_ns".
 #include <cstdio>
 #include <cstdlib>
+#include <iomanip>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +83,13 @@ class Form {
   std::vector<int64_t> times_;
 };
 
+// Of a message, which has no control characters.
+std::string json_text(const std::string& text) {
+  std::ostringstream quoted;
+  quoted << std::quoted(text);
+  return quoted.str();
+}
+
 int compare(PlannedJob& job, int trials) {
   Form late(job, job.graph());
   auto early_graph =
@@ -105,7 +113,7 @@ int compare(PlannedJob& job, int trials) {
     late.run(late.bits());
   }
   std::printf("{\"refused\": %s, \"moved\": %u, ",
-              refused.empty() ? "null" : nlohmann::json(refused).dump().c_str(),
+              refused.empty() ? "null" : json_text(refused).c_str(),
               early ? early_graph.value().moved : 0);
   late.print("late", ", ");
   if (early) {

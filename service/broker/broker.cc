@@ -290,7 +290,7 @@ Status Broker::on(const to_broker::ReopenLog& /*message*/, const std::vector<Des
 }
 
 Status Broker::on(const to_broker::HoldsDone& message, const std::vector<Descriptor>& /*fds*/) {
-  registry_.holds_done(message.number);
+  registry_.parts().holds_done(message.number);
   return {};
 }
 

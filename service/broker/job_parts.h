@@ -51,8 +51,13 @@ class JobParts {
   // Drops all links and graphs of a session that attached to the job.
   void detach(JobEntry& job, SessionId session, ReplyTo to);
 
+  // Answers who made the job, as soon as it is held, and worker and core both know it; or with its
+  // refusal.
+  void answer_created(JobEntry& job);
+
   // ---- What the supervisor answered.
-  void on_held(JobEntry& job, const JobPart& part);
+  // Everything up to `number` was answered.
+  void holds_done(uint64_t number);
   // It found no room for a graph, link or segment, which is undone.
   void on_hold_refused(JobEntry& job, const JobPart& part, const Error& why);
   // The link that was made with the job, without which its creator has nothing of it.
@@ -73,6 +78,7 @@ class JobParts {
  private:
   // The link, when it is this session's.
   static Result<LinkEntry*> find_link(const Requester& from, JobEntry& job, uint32_t number);
+  void on_held(JobEntry& job, const JobPart& part);
   // Each as soon as it is held, and the worker has it.
   void answer_attached(JobEntry& job, uint32_t number);
   void answer_graph(GraphEntry& graph);

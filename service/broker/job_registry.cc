@@ -119,30 +119,7 @@ void JobRegistry::resume(JobEntry& job, const Requester& from) {
     if (!link) return replies_.refuse(job.creator, link.error());
     requests_.send_link(job, link.value());
   }
-  answer_created(job);
-}
-
-// As soon as it is held, and worker and core both know it; or its refusal.
-void JobRegistry::answer_created(JobEntry& job) {
-  if (!job.creator) return;
-  if (job.refused || job.closing) {
-    return replies_.refuse(job.creator, job.refused ? *job.refused : *job.closing);
-  }
-  if (!job.held || !job.added || !job.offered) return;
-  const uint64_t request = job.record.request;
-  for (auto& [number, link] : job.links) {
-    if (link.session != job.owner() || link.request != request) continue;
-    if (!link.held) return;
-    std::vector<Descriptor> fds = client_copies(link.files);
-    replies_.answer(job.creator,
-                    wire::JobCreated{.job = job.id().value(),
-                                     .name = job.name(),
-                                     .graph = *job.graphs.at(0).info,
-                                     .link = number},
-                    std::move(fds));
-    fault_point("broker.job_replied");
-    return;
-  }
+  parts_.answer_created(job);
 }
 
 void JobRegistry::offer(JobEntry& job) {
@@ -357,7 +334,7 @@ void JobRegistry::carry_out(const std::vector<lanes::Action>& actions) {
 
 void JobRegistry::on_job_added(JobEntry& job) {
   offer(job);
-  answer_created(job);
+  parts_.answer_created(job);
   parts_.on_job_added(job);
   standbys_.job_added(job);
 }

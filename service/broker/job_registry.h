@@ -88,9 +88,7 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   // All was restored; jobs of other sessions than these end.
   void restored(const std::set<SessionId>& sessions);
 
-  // ---- What the supervisor said of what was to be held.
-  // Everything up to `number` was answered.
-  void holds_done(uint64_t number);
+  // ---- What the supervisor could not hold.
   // This found no room: what it was for is undone, and its request refused. False: none of a job.
   bool hold_refused(uint64_t number, const Error& why);
 
@@ -117,7 +115,6 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
                                const char* act);
   // The job was created by a request that has come again.
   void resume(JobEntry& job, const Requester& from);
-  void answer_created(JobEntry& job);
   void offer(JobEntry& job);
   // `reason` is what the job's clients get as error.
   void end_job(JobEntry& job, const Error& reason, bool cancelled);

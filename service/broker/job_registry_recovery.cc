@@ -25,16 +25,6 @@ void JobRegistry::restored(const std::set<SessionId>& sessions) {
   for (const SessionId session : ended) session_ended(session, true);
 }
 
-void JobRegistry::holds_done(uint64_t number) {
-  for (const JobPart& part : store_.take_held(number)) {
-    JobEntry* job = table_.find(part.job);
-    if (job == nullptr) continue;
-    parts_.on_held(*job, part);
-    const bool of_creator = part.kind == JobPart::Kind::job || part.kind == JobPart::Kind::link;
-    if (of_creator) answer_created(*job);
-  }
-}
-
 bool JobRegistry::hold_refused(uint64_t number, const Error& why) {
   const auto part = store_.take_refused(number);
   if (!part) return false;
@@ -45,7 +35,7 @@ bool JobRegistry::hold_refused(uint64_t number, const Error& why) {
     return true;
   }
   end_job(*job, why, true);
-  answer_created(*job);
+  parts_.answer_created(*job);
   return true;
 }
 
@@ -129,7 +119,7 @@ void JobRegistry::on_report(lanes::WorkerReport report) {
       core_->post(lanes::JobEnded{.job = id, .cancelled = true});
     }
     offer(job);
-    answer_created(job);
+    parts_.answer_created(job);
   }
 }
 

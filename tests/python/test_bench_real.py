@@ -269,8 +269,8 @@ def test_an_interrupt_ends_all_processes_of_plain_pytorch():
         assert plain._process.stdout.readline() == "ready\n"
         plain._process.stdin.write("go\n")
         plain._process.stdin.flush()
-        while len(children := children_of(pid)) < 2:
-            time.sleep(0.01)
+        wait_until(lambda: len(children_of(pid)) == 2, "both trainings")
+        children = children_of(pid)
     wait_until(lambda: not any(map(runs, (pid, *children))), "the end of all that trained")
 
 

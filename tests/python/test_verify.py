@@ -48,7 +48,7 @@ C = ctypes.CDLL(None)
 
 def drawn() -> float:
     """Another number each time, by C code, which no capture sees."""
-    return C.rand() % 1000 / 1000 + 0.5
+    return C.lrand48() % 1000 / 1000 + 0.5
 
 
 @pytest.fixture

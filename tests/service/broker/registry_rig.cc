@@ -45,7 +45,7 @@ bool HeldThings::answer(JobRegistry& registry) {
     registry.hold_refused(number, {ErrorCode::refused, "'" + key + "' cannot be held"});
   }
   told_ = last_;
-  registry.holds_done(last_);
+  registry.parts().holds_done(last_);
   return true;
 }
 
