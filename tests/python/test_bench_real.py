@@ -2,7 +2,6 @@
 is seen, and what repeats do not agree on is not compared."""
 
 import csv
-import time
 from pathlib import Path
 
 import pytest
