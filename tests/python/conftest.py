@@ -4,6 +4,7 @@ support/service_mode.py. `--device remote` gives laneway.embedded() the device o
 tests/remote_backend, any other name that device."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -30,6 +31,9 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     from support.vector_math import prepare_vector_math
+
+    # A shell starts what it runs in the background with Ctrl-C ignored, and processes inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     prepare_vector_math()
     config.addinivalue_line("markers", "embedded_only: not for --service daemon; says why")

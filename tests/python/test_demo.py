@@ -23,8 +23,6 @@ def start(*arguments):
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"},
-        # A shell starts what it runs in the background with Ctrl-C ignored, and that is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

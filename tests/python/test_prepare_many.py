@@ -122,15 +122,6 @@ def test_a_call_is_right_while_another_thread_captures(service):
     assert_same(pair.expected([2] * (len(losses) - 5) + sizes), found)
 
 
-@pytest.fixture
-def ctrl_c():
-    """KeyboardInterrupt, also where whoever started the tests ignores SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_leaves_the_form_for_later(service):
     pair = Pair(service)
     expected = pair.expected([2, 2, 4, 6])

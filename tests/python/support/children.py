@@ -85,8 +85,6 @@ def run_script(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # A test run in the background may ignore Ctrl-C, which children would inherit.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     before = ""
     try:
