@@ -42,7 +42,8 @@ def test_bash_offers_the_commands():
 
 
 def test_bash_offers_the_options_and_arguments_of_a_command():
-    assert offered("laneway", "status", "--") == {"--address", "--json", "--help", "--watch"}
+    options = {"--address", "--help", "--json", "--limits", "--timeout", "--watch"}
+    assert offered("laneway", "status", "--") == options
     assert offered("laneway", "jobs", "--s") == {"--state", "--sort"}
     assert offered("laneway", "trace", "--c") == {"--chrome"}
     assert offered("laneway", "completion", "") == {*completion.SHELLS, "--help"}
