@@ -18,9 +18,7 @@ NOBODY = 4_000_001  # has no entry in passwd
 
 
 def found(check, address="ipc:///nowhere/at/all.sock"):
-    return list(
-        check(argparse.Namespace(address=address, json=True, command="doctor", timeout=None))
-    )
+    return list(check(argparse.Namespace(address=address, json=True)))
 
 
 def test_few_files_few_threads_and_small_files_are_found_from_outside(tmp_path):
