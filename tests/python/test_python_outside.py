@@ -229,3 +229,18 @@ def test_the_functions_of_python_are_as_they_were(service) -> None:
     )
     now = print, open, io.open, os.stat, time.time, logging.Logger.handle, sys.getprofile()
     assert all(a is b for a, b in zip(before, now, strict=True))
+
+
+def test_what_others_put_in_the_place_of_a_function_stays(service, monkeypatch):
+    """Of a test that freezes the clock, say, or a program that prints in colours."""
+    asked = []
+    monkeypatch.setattr(time, "time", lambda: asked.append(1) or 5.0)
+    model = torch.nn.Linear(2, 1)
+    theirs = time.time
+    with laneway.train_step(
+        model, torch.nn.functional.mse_loss, torch.optim.SGD(model.parameters(), 0.1),
+        service=service,
+    ) as step:  # fmt: skip
+        step(torch.ones(3, 2), torch.ones(3, 1))
+        assert time.time is theirs
+        assert time.time() == 5.0

@@ -265,13 +265,16 @@ for _key, _told in _TOLD.items():
 
 
 def _serve() -> None:
-    for (of, name), told in _TOLD.items():
-        setattr(of, name, told)
+    """What others have put in the place of such a function stays, and is not seen."""
+    for (of, name), own in _OWN.items():
+        if getattr(of, name) is own:
+            setattr(of, name, _TOLD[of, name])
 
 
 def _leave() -> None:
-    for (of, name), own in _OWN.items():
-        setattr(of, name, own)
+    for (of, name), told in _TOLD.items():
+        if getattr(of, name) is told:
+            setattr(of, name, _OWN[of, name])
 
 
 _serving = SharedChange(_serve, _leave)
