@@ -9,18 +9,13 @@ take an iteration back, which saves the same bytes in both forms."""
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from . import models
-from .harness import Calibration, Options, find_program, progress
-from .harness import single_thread_environment as one_thread
-from .height import write_step
+from .harness import Options
+from .height import each_step, printed_by
 from .report import Report, at_most
 from .tapes import Tape
 
@@ -35,38 +30,26 @@ def cases() -> list[str]:
 
 def run(options: Options) -> Report:
     report = Report("early")
-    calibration = Calibration()
-    for name in models.NAMES:
-        if not options.wants(name):
-            continue
-        progress(f"early: {name}")
-        calibration.sample()
-        trials = QUICK_TRIALS if options.quick else TRIALS
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                write_step(Path(folder), name, options.threads)
-                found = measure(Path(folder), trials, options.threads)
-            add_rows(name, found, report)
-        except (OSError, RuntimeError, ValueError) as error:
-            for metric in ("bound_over_late", "time_over_late"):
-                report.add(name, metric, None, "ratio", targets(name)[metric], note=str(error))
-    calibration.add_to(report)
+    trials = QUICK_TRIALS if options.quick else TRIALS
+
+    def one(name: str, folder: Path) -> None:
+        add_rows(name, measure(folder, trials, options.threads), report)
+
+    each_step(options, report, one, targets)
     return report
 
 
 def targets(name: str) -> dict[str, Any]:
     bound = 0.82 if name in LARGE_GRADIENTS else 1.0
-    return {"bound_over_late": at_most(bound), "time_over_late": at_most(1.03)}
+    return {
+        "bound_over_late": ("ratio", at_most(bound)),
+        "time_over_late": ("ratio", at_most(1.03)),
+    }
 
 
 def measure(folder: Path, trials: int, threads: int) -> dict[str, Any]:
-    """What laneway-early-form prints; RuntimeError with its last words."""
-    command = [str(find_program("laneway-early-form")), str(folder), str(trials)]
-    environment = os.environ | one_thread(threads)
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip() or f"it ended with {done.returncode}")
-    return json.loads(done.stdout)
+    """What laneway-early-form prints."""
+    return printed_by("laneway-early-form", folder, trials, threads=threads)
 
 
 def add_rows(name: str, found: dict[str, Any], report: Report) -> None:
@@ -86,8 +69,7 @@ def add_rows(name: str, found: dict[str, Any], report: Report) -> None:
     }
     note = f"{found['moved']} updates moved, {late['nodes']} nodes"
     for metric, value in figures.items():
+        _, target = targets(name).get(metric, ("ratio", None))
         unit = "MiB" if metric == "late_bound" else "ratio"
         first = metric == "bound_over_late"
-        report.add(
-            name, metric, value, unit, targets(name).get(metric), note=note if first else None
-        )
+        report.add(name, metric, value, unit, target, note=note if first else None)

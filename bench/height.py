@@ -18,7 +18,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,23 +46,37 @@ def cases() -> list[str]:
 
 def run(options: Options) -> Report:
     report = Report("height")
+    trials = QUICK_TRIALS if options.quick else TRIALS
+
+    def one(name: str, folder: Path) -> None:
+        add_rows(name, measure(folder, trials, options.threads), report)
+
+    each_step(options, report, one, lambda name: TARGETS)
+    return report
+
+
+def each_step(
+    options: Options,
+    report: Report,
+    one: Callable[[str, Path], None],
+    targets: Callable[[str], dict[str, Any]],
+) -> None:
+    """one(name, folder of the training step's files) for each model that is wanted. One that
+    cannot be measured has null for each of its targets (metric: unit, target)."""
     calibration = Calibration()
     for name in models.NAMES:
         if not options.wants(name):
             continue
-        progress(f"height: {name}")
+        progress(f"{report.bench}: {name}")
         calibration.sample()
-        trials = QUICK_TRIALS if options.quick else TRIALS
         try:
             with tempfile.TemporaryDirectory() as folder:
                 write_step(Path(folder), name, options.threads)
-                found = measure(Path(folder), trials, options.threads)
-            add_rows(name, found, report)
+                one(name, Path(folder))
         except (OSError, RuntimeError, ValueError) as error:
-            for metric, (unit, target) in TARGETS.items():
+            for metric, (unit, target) in targets(name).items():
                 report.add(name, metric, None, unit, target, note=str(error))
     calibration.add_to(report)
-    return report
 
 
 def write_step(folder: Path, name: str, threads: int) -> None:
@@ -88,8 +102,13 @@ def learning_rate(spec: NumberInput, optimizer: torch.optim.Optimizer) -> torch.
 
 
 def measure(folder: Path, trials: int, threads: int) -> dict[str, Any]:
-    """What laneway-plan-height prints; RuntimeError with its last words."""
-    command = [str(find_program("laneway-plan-height")), str(folder), str(trials), str(SEED)]
+    """What laneway-plan-height prints."""
+    return printed_by("laneway-plan-height", folder, trials, SEED, threads=threads)
+
+
+def printed_by(program: str, folder: Path, *words: int, threads: int) -> dict[str, Any]:
+    """The object that a program prints of a step's files; RuntimeError with its last words."""
+    command = [str(find_program(program)), str(folder), *map(str, words)]
     environment = os.environ | one_thread(threads)
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
