@@ -51,6 +51,7 @@ OF_SUCCESSORS = {
     "worker.request_redone",
     "worker.state_restored",
     "worker.write_saved",
+    "worker.preparing",  # by a standby: test_faults_standby.py
 }
 BROKER = [f"{point}:1" for point in fault_points("broker")]
 WORKER = [

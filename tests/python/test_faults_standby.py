@@ -7,17 +7,25 @@ import signal
 import pytest
 
 import laneway
+from support import gates
 from support.daemon import Lanewayd, wait_until
 from support.eager import assert_same
 from support.engine import batches_of, eager_state, job_state, make_step
+from support.gates import Gate
 
 SEED = 7
 STEPS = 6
 
 
 @pytest.fixture
-def daemon():
-    with Lanewayd() as running:
+def gate(tmp_path):
+    """Before which a standby stays, whatever it is told to prepare, while it is shut."""
+    return Gate(tmp_path, "preparing")
+
+
+@pytest.fixture
+def daemon(gate):
+    with Lanewayd(environment=gates.later_environment(gate)) as running:
         yield running
 
 
@@ -66,7 +74,7 @@ def connected(service):
     return wait_until(look, "a standby that prepares")
 
 
-def take_over(daemon, service, pid):
+def take_over(daemon, pid):
     """Kills the active worker; the standby follows it."""
     daemon.kill(daemon.active_worker())
     assert daemon.active_worker() == pid
@@ -78,7 +86,7 @@ def test_a_standby_that_has_prepared_takes_over_again_and_again(daemon):
         for _ in range(2):
             for job in jobs:
                 job.train(2)
-            take_over(daemon, service, prepared(service, 2))
+            take_over(daemon, prepared(service, 2))
         for job in jobs:
             job.check()
             # All that the predecessors learnt was kept; each of the workers ran what they ran.
@@ -87,56 +95,59 @@ def test_a_standby_that_has_prepared_takes_over_again_and_again(daemon):
             assert graph["planned_peak_bytes"] is not None
 
 
-def test_what_changed_since_it_prepared_is_as_it_is(daemon):
+def test_what_changed_since_it_prepared_is_as_it_is(daemon, gate):
     with daemon.connect() as service:
         stays, goes = Training(service, "mlp"), Training(service, "cnn")
         pid = prepared(service, 2)
-        os.kill(pid, signal.SIGSTOP)
-        goes.step.close()
-        comes = Training(service, "cnn")
-        answer = laneway.inference(stays.step)
-        before = answer(stays.batches[0][0])
-        os.kill(pid, signal.SIGCONT)
-        take_over(daemon, service, prepared(service, 2))
+        with gate.shut():
+            goes.step.close()
+            comes = Training(service, "cnn")
+            gate.wait()
+            answer = laneway.inference(stays.step)
+            before = answer(stays.batches[0][0])
+        assert prepared(service, 2) == pid
+        take_over(daemon, pid)
         assert_same(before, answer(stays.batches[0][0]))
         for job in (stays, comes):
             job.train(2)
             job.check()
 
 
-def test_a_standby_killed_while_it_prepares_is_followed_by_one_that_prepares(daemon):
+def test_a_standby_killed_while_it_prepares_is_followed_by_one_that_prepares(daemon, gate):
     with daemon.connect() as service:
         job = Training(service, "mlp")
-        first = connected(service)
-        os.kill(first, signal.SIGSTOP)  # before the job below is prepared
-        other = Training(service, "cnn")
-        daemon.kill(first)
+        first = prepared(service, 1)
+        with gate.shut():
+            other = Training(service, "cnn")
+            gate.wait()
+            daemon.kill(first)
         pid = prepared(service, 2)
         assert pid != first
-        take_over(daemon, service, pid)
+        take_over(daemon, pid)
         for training in (job, other):
             training.train(2)
             training.check()
 
 
-def test_a_broker_killed_while_a_standby_prepares_has_it_prepare_again(daemon):
+def test_a_broker_killed_while_a_standby_prepares_has_it_prepare_again(daemon, gate):
     with daemon.connect() as service:
         pid = connected(service)
-        os.kill(pid, signal.SIGSTOP)
-        job = Training(service, "mlp")
-        daemon.kill(daemon.broker())
-        os.kill(pid, signal.SIGCONT)
-        take_over(daemon, service, prepared(service, 1))
+        with gate.shut():
+            job = Training(service, "mlp")
+            gate.wait()
+            daemon.kill(daemon.broker())
+        assert prepared(service, 1) == pid
+        take_over(daemon, pid)
         job.train(2)
         job.check()
 
 
-def test_an_active_worker_killed_while_its_standby_prepares_has_a_successor(daemon):
+def test_an_active_worker_killed_while_its_standby_prepares_has_a_successor(daemon, gate):
     with daemon.connect() as service:
-        pid = connected(service)
-        os.kill(pid, signal.SIGSTOP)
-        job = Training(service, "mlp")
-        os.kill(daemon.active_worker(), signal.SIGKILL)
-        os.kill(pid, signal.SIGCONT)
+        connected(service)
+        with gate.shut():
+            job = Training(service, "mlp")
+            gate.wait()
+            os.kill(daemon.active_worker(), signal.SIGKILL)
         job.train(2)
         job.check()

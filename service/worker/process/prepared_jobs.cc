@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "adaptor/scope/thread_team.h"
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "lanes/graph/graph_codec.h"
 #include "service/supervisor/machine_memory.h"
@@ -44,6 +45,7 @@ void PreparedJobs::handle(wire::to_standby::Any message, std::vector<Descriptor>
   // What std::function holds can be copied, which descriptors cannot.
   auto with = std::make_shared<std::vector<Descriptor>>(std::move(fds));
   post([this, with, any = std::move(message), to = std::move(answer)] {
+    fault_point("worker.preparing");
     std::visit(
         [&](const auto& one) {
           if constexpr (requires { prepare(one, *with); }) {

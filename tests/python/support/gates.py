@@ -11,8 +11,8 @@ from support.daemon import wait_until
 
 
 class Gate:
-    """Open at first. Threads of the first worker that come to `point` (base/fault_point.h) while it
-    is shut stay there."""
+    """Open at first. Threads that come to `point` (base/fault_point.h) while it is shut stay there:
+    those of the first worker, or of all later ones, by the environment of the service."""
 
     def __init__(self, folder: Path, point: str) -> None:
         self._file = folder / f"gate-{point}"
@@ -34,5 +34,10 @@ class Gate:
 
 
 def environment(*gates: Gate) -> dict[str, str]:
-    """Of a service that has them."""
+    """Of a service whose first worker has them."""
     return {"LANEWAY_FAULT": ",".join(gate.fault for gate in gates)}
+
+
+def later_environment(*gates: Gate) -> dict[str, str]:
+    """Of a service whose later workers, the first standby among them, have them."""
+    return {"LANEWAY_FAULT_AGAIN": environment(*gates)["LANEWAY_FAULT"]}
