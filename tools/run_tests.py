@@ -110,7 +110,9 @@ def check_unseen_lines() -> Part:
 
 class PresetsBeside:
     """The other presets, built and run by a process of their own, at low priority: the Python tests
-    mostly use one core. Its output is shown when it has ended."""
+    mostly use one core. It stays in their session, because Linux shares the processors out by
+    session first (autogroup), where one of its own would get half whatever its priority. Its output
+    is shown when it has ended."""
 
     def __init__(self, presets: list[str], label: str | None) -> None:
         folder = build.build_directory("dev")
@@ -122,7 +124,7 @@ class PresetsBeside:
         command += ["--label", label] if label else []
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True
+                command, cwd=ROOT, stdout=log, stderr=log, process_group=0
             )
 
     def __enter__(self) -> "PresetsBeside":
