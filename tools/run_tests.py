@@ -23,8 +23,9 @@ import left_out
 import lint
 import torch_minors
 import unseen_lines
+from python_tests import run_python_tests
 from test_report import Part, slowest, without_long_form, write_times
-from test_runs import PYTHON_PARTS, TESTS_OF, run_ctest, run_pytest
+from test_runs import TESTS_OF, run_ctest
 
 ROOT = build.ROOT
 PRESETS = ("dev", "asan", "tsan")
@@ -109,10 +110,10 @@ def check_unseen_lines() -> Part:
 
 
 class PresetsBeside:
-    """The other presets, built and run by a process of their own, at low priority: the Python tests
-    mostly use one core. It stays in their session, because Linux shares the processors out by
-    session first (autogroup), where one of its own would get half whatever its priority. Its output
-    is shown when it has ended."""
+    """The other presets, built and run by a process of their own with what the Python tests leave
+    of the processors. It stays in their session, because Linux shares the processors out by session
+    first (autogroup), where one of its own would get half whatever its priority. Its output is
+    shown when it has ended."""
 
     def __init__(self, presets: list[str], label: str | None) -> None:
         folder = build.build_directory("dev")
@@ -146,7 +147,7 @@ class PresetsBeside:
 
 
 def run_python(arguments: argparse.Namespace) -> list[Part]:
-    parts = [run_pytest(arguments.pytest, name) for name in PYTHON_PARTS if name != "torch"]
+    parts = run_python_tests(arguments.pytest, ("python", "daemon", "remote"))
     if arguments.label is None:
         parts.append(run_clang_tidy())
     return parts
@@ -170,7 +171,7 @@ def run_torch(minor: str, pytest: list[str]) -> list[Part]:
     run_ctest(part, ["-L", f"^({'|'.join(TORCH_PROGRAMS)})$"])
     part.seconds = time.monotonic() - started
     print("\n".join([*slowest(part), part.line()]), flush=True)
-    return [part, run_pytest(pytest, "torch", part.name)]
+    return [part, *run_python_tests(pytest, ("torch",), part.name)]
 
 
 def run_parts(arguments: argparse.Namespace) -> list[Part]:

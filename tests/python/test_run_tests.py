@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import build
 import left_out
+import python_tests
 import test_report
 from test_report import Part
 
@@ -179,3 +181,50 @@ def test_the_runner_knows_the_tests_of_a_real_preset() -> None:
         assert program.sources, program.name
         assert all((left_out.ROOT / source).is_file() for source in program.sources), program.name
         assert left_out.defined_tests(program), program.name
+
+
+@pytest.fixture
+def few_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three files of tests, each a pytest process's."""
+    files = {
+        "test_a.py": "def test_one(): pass\ndef test_two(): assert False, 'a reason'\n",
+        "test_b.py": "import pytest\ndef test_three(): pytest.skip()\ndef test_four(): pass\n",
+        "test_c.py": "import os\ndef test_five(): os._exit(3)\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(python_tests, "FOLDER", tmp_path)
+    monkeypatch.setattr(python_tests, "CHUNK", 1)
+    monkeypatch.setitem(
+        python_tests.PYTHON_PARTS, "python", (["-p", "no:cacheprovider"], (*files,))
+    )
+    monkeypatch.setattr(build, "build_directory", lambda preset: tmp_path)
+    return tmp_path
+
+
+def test_what_several_pytest_processes_say_is_one_part(
+    few_tests: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (part,) = python_tests.run_python_tests([], ("python",))
+    assert (part.passed, part.skipped) == (2, 1)
+    assert sorted(part.failures) == ["pytest python-3 exited with 3", "python: test_a.test_two"]
+    assert set(part.times) == {f"test_a.test_{n}" for n in ("one", "two")} | {
+        f"test_b.test_{n}" for n in ("three", "four")
+    }
+    assert "a reason" in capsys.readouterr().out
+
+
+def test_processes_that_arguments_leave_no_test_have_not_failed(few_tests: Path) -> None:
+    (part,) = python_tests.run_python_tests(["-k", "four"], ("python",))
+    assert (part.passed, part.failures) == (1, [])
+
+
+def test_every_file_is_run_by_one_process_of_its_part() -> None:
+    for name, (_, files) in python_tests.PYTHON_PARTS.items():
+        chunks = python_tests.chunks_of(Part(name))
+        assert [file for chunk in chunks for file in chunk.files] == list(files)
+        assert len({chunk.name for chunk in chunks}) == len(chunks)
+    folder = Path(__file__).parent
+    assert set(python_tests.PYTHON_PARTS["python"][1]) == {
+        p.name for p in folder.rglob("test_*.py")
+    }
