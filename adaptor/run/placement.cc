@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 
+#include "base/disjoint_sets.h"
 #include "base/limits.h"
 #include "lanes/graph/graph_facts.h"
 
@@ -147,22 +147,6 @@ std::vector<bool> candidates(const lanes::Graph& graph,
   return may_be;
 }
 
-// Groups of storages that nodes touch together.
-class Groups {
- public:
-  explicit Groups(size_t count) : parent_(count) {
-    std::iota(parent_.begin(), parent_.end(), size_t{0});
-  }
-  size_t of(size_t member) {
-    while (parent_[member] != member) member = parent_[member] = parent_[parent_[member]];
-    return member;
-  }
-  void join(size_t a, size_t b) { parent_[of(a)] = of(b); }
-
- private:
-  std::vector<size_t> parent_;
-};
-
 }  // namespace
 
 bool runs_on_host(std::string_view op) {
@@ -200,13 +184,14 @@ Placement Placement::of(const lanes::Graph& graph,
 }
 
 void Placement::keep_what_is_read(const lanes::Graph& graph) {
-  Groups groups(storages_.size());
-  std::vector<bool> read(storages_.size(), false);
+  const auto count = static_cast<uint32_t>(storages_.size());
+  DisjointSets groups(count);  // of storages that nodes touch together
+  std::vector<bool> read(count, false);
   for (const lanes::Node& node : graph.nodes) {
-    size_t first = storages_.size();
+    uint32_t first = count;
     for_each_storage(graph, node, [&](uint32_t storage) {
       if (!storages_[storage]) return;
-      if (first == storages_.size()) first = storage;
+      if (first == count) first = storage;
       groups.join(storage, first);
       if (node.op == kReadNumber || is_of_generator(node)) read[storage] = true;
     });
@@ -214,12 +199,12 @@ void Placement::keep_what_is_read(const lanes::Graph& graph) {
   for (const lanes::Node& node : graph.nodes) {
     for_each_argument_storage(graph, node, true, [&](uint32_t storage) { read[storage] = true; });
   }
-  std::vector<bool> group_read(storages_.size(), false);
-  for (size_t s = 0; s < storages_.size(); ++s) {
-    if (read[s]) group_read[groups.of(s)] = true;
+  std::vector<bool> group_read(count, false);
+  for (uint32_t s = 0; s < count; ++s) {
+    if (read[s]) group_read[groups.find(s)] = true;
   }
-  for (size_t s = 0; s < storages_.size(); ++s) {
-    if (!group_read[groups.of(s)]) storages_[s] = false;
+  for (uint32_t s = 0; s < count; ++s) {
+    if (!group_read[groups.find(s)]) storages_[s] = false;
   }
 }
 

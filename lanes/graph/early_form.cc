@@ -1,11 +1,11 @@
 #include "lanes/graph/early_form.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/disjoint_sets.h"
 #include "lanes/graph/graph_facts.h"
 #include "lanes/graph/graph_sizes.h"
 #include "lanes/graph/graph_text.h"
@@ -27,21 +27,6 @@ struct Group {
   uint32_t behind = kNone;      // the last node before the first write that it must follow
   Bytes frees;                  // of what nodes before the first write made
   bool moves = true;
-};
-
-class Groups {
- public:
-  explicit Groups(uint32_t count) : parent_(count) {
-    std::iota(parent_.begin(), parent_.end(), 0U);
-  }
-  uint32_t find(uint32_t node) {
-    while (parent_[node] != node) node = parent_[node] = parent_[parent_[node]];
-    return node;
-  }
-  void join(uint32_t a, uint32_t b) { parent_[find(a)] = find(b); }
-
- private:
-  std::vector<uint32_t> parent_;
 };
 
 class EarlyFormMaker {
@@ -102,7 +87,7 @@ void EarlyFormMaker::look_at_head() {
 
 void EarlyFormMaker::find_groups() {
   const auto count = static_cast<uint32_t>(graph_.nodes.size());
-  Groups joined(count);
+  DisjointSets joined(count);
   // By storage: whether a node from the first write on makes or writes it.
   std::vector<bool> changes(graph_.storages.size(), false);
   for (uint32_t node = first_; node < count; ++node) {
