@@ -98,5 +98,29 @@ TEST_F(CopiesOutTest, ACopyThatComesBackLateMakesItsTierStallToo) {
   EXPECT_FALSE(scheduler_->snapshot().spill.stalls);
 }
 
+TEST_F(CopiesOutTest, ItIsLateByTheCopyThatBeganFirst) {
+  store_ = units(30);
+  spill_ = units(200);
+  make(100, 8);
+  idle(1, 40);
+  idle(2, 40);
+  now_ = now_ + seconds(100);
+  ASSERT_EQ(leaving(offer(3, 40, 5)), Jobs{1});
+  left(1);
+  ASSERT_EQ(leaving(offer(4, 40, 5)), Jobs{2});
+  left(2);
+  send(JobEnded{JobId(3)});
+  send(JobEnded{JobId(4)});
+  ready(1);
+  const TimePoint begun = now_;
+  ASSERT_EQ(job(1).state, JobState::restoring);
+  now_ = now_ + seconds(4);
+  ready(2);
+  ASSERT_EQ(job(2).state, JobState::restoring);
+  now_ = begun + kLeastCopyPatience;
+  send(TimerFired{});
+  EXPECT_TRUE(scheduler_->snapshot().spill.stalls);
+}
+
 }  // namespace
 }  // namespace laneway::lanes
