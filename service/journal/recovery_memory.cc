@@ -21,7 +21,7 @@ constexpr auto relaxed = std::memory_order_relaxed;
 constexpr auto release_order = std::memory_order_release;
 
 constexpr uint64_t kMagic = 0x6c6e7772'65636f76;  // "lnwrecov"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr int64_t kPage = 4096;
 
 // What an entry of the directory says. It is read only when it is not free.
@@ -40,7 +40,6 @@ struct RecoveryMemory::Entry {
   std::atomic<uint64_t> owner;
   std::atomic<uint32_t> number;
   std::atomic<uint32_t> unused;
-  std::atomic<uint64_t> serial;  // of two pieces of one key, the one with the higher serial stands
   std::atomic<uint64_t> offset;
   std::atomic<uint64_t> bytes;
 };
@@ -48,7 +47,6 @@ struct RecoveryMemory::Entry {
 struct RecoveryMemory::Memory {
   std::atomic<uint64_t> magic;
   std::atomic<uint32_t> version;
-  std::atomic<uint64_t> serial;  // of the last piece
   alignas(64) std::array<Entry, kMaxPieces> entries;
 };
 
@@ -145,12 +143,9 @@ void RecoveryMemory::take_entry(uint32_t index) {
   const PieceKey key{static_cast<PieceKind>(entry.kind.load(relaxed)), entry.owner.load(relaxed),
                      entry.number.load(relaxed)};
   taken_[place.offset] = place.size;
-  const auto [found, is_new] = pieces_.try_emplace(key, place);
-  if (is_new) return;
-  // The predecessor died between publishing a piece and releasing the former one.
-  const bool newer = entry.serial.load(relaxed) > this->entry(found->second).serial.load(relaxed);
-  const Place older = newer ? std::exchange(found->second, place) : place;
-  drop(older);
+  // The predecessor may have died between publishing a piece and dropping the former one: nothing
+  // stands on the new one yet, so either will do.
+  if (!pieces_.try_emplace(key, place).second) drop(place);
 }
 
 void RecoveryMemory::clear_gaps() {
@@ -223,7 +218,6 @@ Result<RecoveryMemory::Place> RecoveryMemory::begin(PieceKey key, Bytes size) {
   entry.kind.store(static_cast<uint32_t>(key.kind), relaxed);
   entry.owner.store(key.owner, relaxed);
   entry.number.store(key.number, relaxed);
-  entry.serial.store(memory().serial.fetch_add(1, relaxed) + 1, relaxed);
   entry.offset.store(static_cast<uint64_t>(offset->count()), relaxed);
   entry.bytes.store(static_cast<uint64_t>(pages.count()), relaxed);
   entry.state.store(static_cast<uint32_t>(EntryState::begun), release_order);
