@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import build
 import torch_minors
@@ -103,21 +104,27 @@ def chunks_of(part: Part) -> list[Chunk]:
 
 
 def run_python_tests(
-    arguments: list[str], names: tuple[str, ...], preset: str = "dev"
+    arguments: list[str],
+    names: tuple[str, ...],
+    preset: str = "dev",
+    wait_beside: Callable[[], object] | None = None,
 ) -> list[Part]:
     """The parts of these names, against what the preset built: their chunks side by side, in this
-    order. What a chunk prints is shown when it has ended."""
+    order, one fewer at a time until `wait_beside` has come back. What a chunk prints is shown when
+    it has ended."""
     parts = [Part(name, at_a_time=AT_A_TIME) for name in names]
     waiting = [chunk for part in parts for chunk in chunks_of(part)]
     print(f"dev: {len(waiting)} runs of pytest, {AT_A_TIME} at a time", flush=True)
     lock = threading.Lock()
     pool = concurrent.futures.ThreadPoolExecutor(AT_A_TIME)
     try:
+        if wait_beside and AT_A_TIME > 1:
+            pool.submit(wait_beside)
         running = [pool.submit(run_chunk, chunk, arguments, preset, lock) for chunk in waiting]
         for future in running:
             future.result()
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)  # wait_beside may go on when interrupted
     for part in parts:
         part.seconds = part.tests_seconds = part.seconds / AT_A_TIME
         print("\n".join(slowest(part)), flush=True)

@@ -110,10 +110,10 @@ def check_unseen_lines() -> Part:
 
 
 class PresetsBeside:
-    """The other presets, built and run by a process of their own with what the Python tests leave
-    of the processors. It stays in their session, because Linux shares the processors out by session
-    first (autogroup), where one of its own would get half whatever its priority. Its output is
-    shown when it has ended."""
+    """The other presets, built and run by a process of their own, at low priority. It stays in the
+    Python tests' session, because Linux shares the processors out by session first (autogroup),
+    where one of its own would get half whatever its priority. Its output is shown when it has
+    ended."""
 
     def __init__(self, presets: list[str], label: str | None) -> None:
         folder = build.build_directory("dev")
@@ -134,11 +134,14 @@ class PresetsBeside:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGTERM)
+        self.wait()
+
+    def wait(self) -> None:
         self._process.wait()
 
     def parts(self) -> list[Part]:
         """What came out of it. Waits for its end."""
-        self._process.wait()
+        self.wait()
         print(self._log.read_text(errors="replace"), end="", flush=True)
         if not self._parts.exists():
             code = self._process.returncode
@@ -146,8 +149,9 @@ class PresetsBeside:
         return [Part(**part) for part in json.loads(self._parts.read_text())]
 
 
-def run_python(arguments: argparse.Namespace) -> list[Part]:
-    parts = run_python_tests(arguments.pytest, ("python", "daemon", "remote"))
+def run_python(arguments: argparse.Namespace, beside: PresetsBeside | None) -> list[Part]:
+    names = ("python", "daemon", "remote")
+    parts = run_python_tests(arguments.pytest, names, wait_beside=beside.wait if beside else None)
     if arguments.label is None:
         parts.append(run_clang_tidy())
     return parts
@@ -187,7 +191,7 @@ def run_parts(arguments: argparse.Namespace) -> list[Part]:
     others = [preset for preset in arguments.presets if preset != "dev"]
     if parts and parts[0].built and arguments.label in (None, "python"):
         with PresetsBeside(others, arguments.label) if others else contextlib.nullcontext() as them:
-            parts.extend(run_python(arguments))
+            parts.extend(run_python(arguments, them))
             parts.extend(them.parts() if them else [])
     else:
         parts.extend(run_preset(preset, arguments.label) for preset in others)
