@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from laneway.capture.byte_code import OF_ANYTHING
 from laneway.capture.code_names import SHOWN, WHOLE, is_users
 from laneway.capture.user_lines import is_internal
 from laneway.capture.uses import MISSING, Place, attributes_of, entry_of, in_class
@@ -41,6 +42,7 @@ class Names:
         self._watch = watch
         self._pairs: set[tuple[str, str]] = set()
         self._stored: set[str] = set()  # names of attributes that code sets
+        self._computed = {"__class__"}  # names of attributes that a function gives
         self._held: list[Any] = []  # keeps ids taken
         # Dictionaries by the ids of whose they are, and by what they are called in code.
         self._spaces: dict[int, tuple[Any, Place]] = {}
@@ -74,6 +76,8 @@ class Names:
     def note(self, attributes: Set[tuple[str, str]], stored: Set[str] = frozenset()) -> None:
         """What may be read of these, as pairs of what an attribute is of ("": of anything) and its
         name; and the names of attributes that may be set."""
+        of_any = {(OF_ANYTHING, name) for of, name in attributes if of in self._computed}
+        attributes = attributes | of_any
         new, put = attributes - self._pairs, stored - self._stored
         self._pairs |= new
         self._stored |= put
@@ -81,6 +85,13 @@ class Names:
             for last in list(called):
                 self._read_named(*self._spaces[of], last, new)
             self._may_set(*self._spaces[of], put)
+
+    def is_computed(self, name: str) -> None:
+        """Attributes of this name are what a property or the like gives, which is known by other
+        names."""
+        if name not in self._computed:
+            self._computed.add(name)
+            self.note({(OF_ANYTHING, key) for of, key in self._pairs if of == name})
 
     def entries_of(self, owner: type) -> Any:
         """The class's dictionary, the same object each time."""
@@ -188,6 +199,9 @@ class Names:
     def _read(self, entries: Any, place: Place, name: str) -> None:
         value = entry_of(entries, name)
         is_of_class = isinstance(entries, types.MappingProxyType)
+        is_function = isinstance(value, types.FunctionType)
+        if is_of_class and not is_function and hasattr(type(value), "__get__"):
+            self.is_computed(name)
         if is_of_class and is_plain_code(value) and is_of_library(entries.get("__module__")):
             return
         self._watch.entry(place, entries, name)
