@@ -17,7 +17,7 @@ import pytest
 from torch import nn
 from torch.nn import functional as F
 
-from support.both import check_equal, trained
+from support.both import batches, check_equal, net, sgd, trained
 
 CONFIG = types.SimpleNamespace(factor=1.0)
 MODULE = types.ModuleType("settings_of_the_test")
@@ -170,6 +170,64 @@ def test_a_property_of_a_module(service):
 def test_a_namespace_of_a_program_s_arguments(service):
     of = argparse.Namespace(inner=CONFIG)
     assert scaled(service, lambda: of.inner.factor, put_everywhere) == 2
+
+
+def asked_for(of):
+    try:
+        return of.factor
+    except AttributeError:
+        return 1.0
+
+
+def test_an_attribute_that_is_there_later(service):
+    """Nothing but the code says that it was read."""
+    of = types.SimpleNamespace()
+
+    def put(value):
+        vars(of).clear() if value == 1.0 else setattr(of, "factor", value)
+
+    assert scaled(service, lambda: asked_for(of), put) == 2
+
+
+def test_a_global_variable_that_is_there_later(service):
+    def read():
+        try:
+            return LATER
+        except NameError:
+            return 1.0
+
+    def put(value):
+        globals().pop("LATER", None)
+        if value > 1.0:
+            globals()["LATER"] = value
+
+    assert scaled(service, read, put) == 2
+
+
+def test_an_attribute_of_an_optimizer_of_torch(service):
+    """What the step does not read of it takes no capture."""
+
+    def job(lane):
+        model = net()
+        optimizer = sgd(model)
+        optimizer.factor, optimizer.epochs = 1.0, 0
+
+        @lane.step(model, optimizer)
+        def train(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y) * optimizer.factor
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        losses = []
+        for number, batch in enumerate(batches()):
+            optimizer.factor = 1.0 + number // 3
+            optimizer.epochs += 1
+            losses.append(train(*batch))
+        return losses, model
+
+    assert check_equal(job, service).graphs() == 2
 
 
 def test_a_context_that_is_not_the_present_one(service):

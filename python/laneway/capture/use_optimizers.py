@@ -38,6 +38,19 @@ def know(watch: Watcher, pairs: Pairs, first: int) -> bool:
     return bool(own)
 
 
+def read_by_name(watch: Watcher, pairs: Pairs, first: int) -> None:
+    """After the run: of torch's optimizers, which tell nobody, attributes that the user has given
+    them and that code names."""
+    for number, (real, _) in enumerate(pairs):
+        entries = vars(real)
+        given = [name for name in entries if name not in OF_EVERY_OPTIMIZER and name[:1] != "_"]
+        place = Place(None, "root", first + number, type(real).__name__)
+        for name in given if type(real).__module__.startswith("torch.") else ():
+            if watch.names.is_named(name):
+                watch.entry(place.then("vars"), entries, name)
+                watch.alone = "an optimizer has attributes of the user's"
+
+
 def _know_class(watch: Watcher, kind: type, place: Place) -> None:
     """step() runs, of the class itself: nobody is told of that."""
     for position, owner in enumerate(kind.__mro__[: kind.__mro__.index(Optimizer)]):

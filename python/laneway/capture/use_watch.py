@@ -9,6 +9,7 @@ what cannot be watched by that and by calls of getattr (use_names.py); container
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import sys
 import threading
@@ -46,6 +47,7 @@ from laneway.capture.uses import (
 # Attributes that torch gives every module.
 OF_EVERY_MODULE = frozenset(torch.nn.Module().__dict__)
 _HOLDERS = ("_parameters", "_buffers", "_modules")
+_BUILTINS = frozenset(dir(builtins))
 _WHOLE = frozenset({"__dict__", "__reduce_ex__", "__getstate__", "__deepcopy__", "__copy__"})
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "expandvars", "expanduser"})
 
@@ -107,6 +109,7 @@ class Watch:
             try:
                 yield
                 self.reach.imported()
+                use_optimizers.read_by_name(self, self._optimizers, len(self._roots))
             finally:
                 self._keys.remove()
 
@@ -280,7 +283,7 @@ class Watch:
         if code_names.is_installed(code):
             self.names.note(named.attributes - {("", code_names.WHOLE)})
         else:
-            self.names.note(named.attributes, named.put)
+            self.names.note(named.attributes, named.put, named.goes_on)
             self.outside.names(named.attributes)
             if named.finds_modules:
                 self.reach.every_module()
@@ -318,7 +321,7 @@ class Watch:
             if stored and name not in named.read:
                 continue
             if value is MISSING:
-                if stored:
+                if stored or name not in _BUILTINS:
                     self.guard("entry", at, scope, name, MISSING, name)
                 continue
             if installed and is_plain_code(value):
