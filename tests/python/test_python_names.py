@@ -17,7 +17,7 @@ import pytest
 from torch import nn
 from torch.nn import functional as F
 
-from support.both import batches, check_equal, net, sgd, trained
+from support.both import batches, check_equal, check_refused, net, sgd, trained
 
 CONFIG = types.SimpleNamespace(factor=1.0)
 MODULE = types.ModuleType("settings_of_the_test")
@@ -228,6 +228,37 @@ def test_an_attribute_of_an_optimizer_of_torch(service):
         return losses, model
 
     assert check_equal(job, service).graphs() == 2
+
+
+def test_an_attribute_of_an_optimizer_that_the_step_sets(service):
+    """A flag is set by each call; a counter is refused and is as it was."""
+
+    def job(lane, counts=False):
+        model = net()
+        optimizer = sgd(model)
+        optimizer.taken = 0
+        made.append(optimizer)
+
+        @lane.step(model, optimizer)
+        def train(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.taken = optimizer.taken + 1 if counts else 1
+            return loss
+
+        found = []
+        for number, batch in enumerate(batches()):
+            found += [train(*batch), optimizer.taken]
+            if number == 2:
+                optimizer.taken = 0
+        return found, model
+
+    made = []
+    check_equal(job, service)
+    check_refused(lambda lane: job(lane, counts=True), service, "'taken' of a SGD")
+    assert made[-1].taken == 0
 
 
 def test_a_context_that_is_not_the_present_one(service):

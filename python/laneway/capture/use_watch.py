@@ -109,7 +109,7 @@ class Watch:
             try:
                 yield
                 self.reach.imported()
-                use_optimizers.read_by_name(self, self._optimizers, len(self._roots))
+                use_optimizers.read_by_name(self, self._optimizers)
             finally:
                 self._keys.remove()
 
