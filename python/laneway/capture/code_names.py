@@ -24,6 +24,7 @@ WHOLE = "__dict__"  # whoever names it takes all attributes
 SHOWN = "__eq__"  # whoever compares a namespace or makes text of it reads all that it has
 # What these make looks attributes up in C code, by the texts that they are called with.
 _GETTERS = frozenset({"attrgetter", "methodcaller"})
+_MISSING = frozenset({"AttributeError", "Exception"})  # whoever handles one goes on
 # With these, code may name Python modules by texts.
 _MODULES = frozenset({"import_module", "__import__", "modules"})
 
@@ -34,7 +35,8 @@ class Named:
     `read` those of them that are not set alone;
     `attributes` are pairs of what an attribute is of ("" when that has no name) and its name,
     `put` names of those that it sets; `imports` are pairs of what may be a Python module's name and
-    the dots before it; `finds_modules`: Python modules are found by texts, too."""
+    the dots before it; `finds_modules`: Python modules are found by texts, too; `goes_on`: the code
+    may handle that an attribute is missing."""
 
     globals: tuple[str, ...]
     stored: frozenset[str]
@@ -43,6 +45,7 @@ class Named:
     put: frozenset[str]
     imports: frozenset[tuple[str, int]]
     finds_modules: bool
+    goes_on: bool
 
 
 @functools.lru_cache(maxsize=4096)
@@ -101,6 +104,7 @@ def named_in(code: types.CodeType) -> Named:
         frozenset(put),
         frozenset(imports),
         finds_modules,
+        not _MISSING.isdisjoint(names),
     )
 
 

@@ -15,6 +15,7 @@ import ctypes
 import io
 import operator
 import queue
+import sys
 import weakref
 from typing import Any
 
@@ -39,6 +40,16 @@ class Variable:
     def put(self, of: contextvars.ContextVar[Any], value: Any) -> None:
         """Makes `value` what is there."""
         of.set(value)
+
+
+def variables_of(of: contextvars.Context) -> tuple:
+    """The variables that a context has, with their values."""
+    return tuple(of.items())
+
+
+def class_of_referent(of: weakref.ref[Any]) -> type:
+    """The class of what a weak reference leads to, which a guard must not keep alive."""
+    return type(of())
 
 
 class Length:
@@ -165,6 +176,18 @@ class Objects:
     def put(self, array: Any, value: bool) -> None:
         for at, known in enumerate(self._known if value else ()):
             array.flat[at] = known
+
+
+def is_array(kind: type) -> bool:
+    """Whether objects of this class are numpy's arrays."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and issubclass(kind, numpy.ndarray)
+
+
+def is_numpy_generator(kind: type) -> bool:
+    """Whether they draw numpy's random numbers."""
+    is_numpy = (kind.__module__ or "").startswith("numpy.random")
+    return is_numpy and kind.__name__ in ("Generator", "RandomState")
 
 
 def _numbers(array: Any) -> torch.Tensor:

@@ -72,6 +72,11 @@ class Outside:
         remedy = "log it outside of the step, which can return it"
         self._refuse(f"logs to {record.name!r}", remedy, frame)
 
+    def warns(self, message: Any, frame: types.FrameType) -> NoReturn:
+        """The step shows this warning, and would in each iteration."""
+        remedy = "warn outside of the step, or let warnings be shown once for each line"
+        self._refuse(f"warns {shown(str(message))}, by a filter 'always'", remedy, frame)
+
     def writes(self, does: str, frame: types.FrameType) -> NoReturn:
         """The step does what others than its process see."""
         self._refuse(does, "do that outside of the step, which can return what it computes", frame)

@@ -19,6 +19,7 @@ import threading
 import time
 import tokenize
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
@@ -44,6 +45,7 @@ _WRITING = ("remove", "unlink", "rename", "replace", "mkdir", "rmdir", "link", "
 _ASKING = ("exists", "isfile", "isdir", "getsize", "getmtime")
 _print, _open, _system, _handle = print, open, os.system, logging.Logger.handle
 _start = subprocess.Popen.__init__
+_show: Callable[[Any], None] = warnings._showwarnmsg  # type: ignore[attr-defined]
 
 
 class Listener(Protocol):
@@ -52,6 +54,8 @@ class Listener(Protocol):
     def prints(self, frame: types.FrameType, values: tuple[Any, ...]) -> NoReturn: ...
 
     def logs(self, record: logging.LogRecord, frame: types.FrameType) -> NoReturn: ...
+
+    def warns(self, message: Any, frame: types.FrameType) -> NoReturn: ...
 
     def writes(self, does: str, frame: types.FrameType) -> NoReturn: ...
 
@@ -67,6 +71,8 @@ def seen_by(listener: Listener | None) -> Iterator[None]:
     """Inside, the listener is told of what this thread does; None: nobody is."""
     with _serving:
         around, _capturing.listener = getattr(_capturing, "listener", None), listener
+        if around is None:
+            _capturing.shows = _shows_warnings()
         try:
             yield
         finally:
@@ -130,6 +136,40 @@ def _told_handle(logger: logging.Logger, record: logging.LogRecord) -> None:
     if listener is not None:
         listener.logs(record, frame)
     _handle(logger, record)
+
+
+def _told_show(warning: Any) -> None:
+    """A warning is shown. One that is shown once for its line is shown at capture, as in eager."""
+    listener, frame = _of_user(_asking())
+    is_recorded_inside = _shows_warnings() is not getattr(_capturing, "shows", None)
+    if listener is not None and not is_recorded_inside and _is_shown_always(warning, frame):
+        listener.warns(warning.message, frame)
+    _show(warning)
+
+
+def _shows_warnings() -> Any:
+    """What shows warnings or records them."""
+    return getattr(warnings, "_showwarnmsg_impl", None)
+
+
+def _is_shown_always(warning: Any, frame: types.FrameType | None) -> bool:
+    """Whether the line would show it again."""
+    while frame is not None and frame.f_code.co_filename != warning.filename:
+        frame = frame.f_back
+    module = "" if frame is None else str(frame.f_globals.get("__name__", ""))
+    for action, text, category, name, line in getattr(warnings, "_get_filters", _filters)():
+        if (
+            (text is None or text.match(str(warning.message)))
+            and issubclass(warning.category, category)
+            and (name is None or name.match(module))
+            and line in (0, warning.lineno)
+        ):
+            return action in ("always", "all")
+    return False
+
+
+def _filters() -> Any:
+    return warnings.filters
 
 
 def _told_open(file: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
@@ -236,6 +276,7 @@ _OWN = {
     (io, "open"): _open,
     (logging.Logger, "handle"): _handle,
     (os, "system"): _system,
+    (warnings, "_showwarnmsg"): _show,
     (subprocess.Popen, "__init__"): _start,
 }
 _LOOKS = {"stat": status, "listdir": names_in}
@@ -245,6 +286,7 @@ _TOLD: dict[tuple[Any, str], Any] = {
     (io, "open"): _told_open,
     (logging.Logger, "handle"): _told_handle,
     (os, "system"): _told_system,
+    (warnings, "_showwarnmsg"): _told_show,
     (subprocess.Popen, "__init__"): _told_start,
 }
 for _of, _name in set(_OWN) - set(_TOLD):

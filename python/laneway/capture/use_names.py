@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from laneway.capture.byte_code import OF_ANYTHING
 from laneway.capture.code_names import SHOWN, WHOLE, is_users
 from laneway.capture.user_lines import is_internal
 from laneway.capture.uses import MISSING, Place, attributes_of, entry_of, in_class
@@ -41,6 +42,8 @@ class Names:
         self._watch = watch
         self._pairs: set[tuple[str, str]] = set()
         self._stored: set[str] = set()  # names of attributes that code sets
+        self._tried: set[str] = set()  # that code asks for within try
+        self._computed = {"__class__"}  # names of attributes that a function gives
         self._held: list[Any] = []  # keeps ids taken
         # Dictionaries by the ids of whose they are, and by what they are called in code.
         self._spaces: dict[int, tuple[Any, Place]] = {}
@@ -71,9 +74,19 @@ class Names:
             called[last] = None
             self._read_named(*self._spaces[id(of)], last, self._pairs)
 
-    def note(self, attributes: Set[tuple[str, str]], stored: Set[str] = frozenset()) -> None:
+    def note(
+        self,
+        attributes: Set[tuple[str, str]],
+        stored: Set[str] = frozenset(),
+        goes_on: bool = False,
+    ) -> None:
         """What may be read of these, as pairs of what an attribute is of ("": of anything) and its
-        name; and the names of attributes that may be set."""
+        name; and the names of attributes that may be set. `goes_on`: also where one is missing."""
+        if goes_on:
+            self._tried |= {name for _, name in attributes}
+            self._pairs -= attributes  # to be looked for again
+        of_any = {(OF_ANYTHING, name) for of, name in attributes if of in self._computed}
+        attributes = attributes | of_any
         new, put = attributes - self._pairs, stored - self._stored
         self._pairs |= new
         self._stored |= put
@@ -81,6 +94,17 @@ class Names:
             for last in list(called):
                 self._read_named(*self._spaces[of], last, new)
             self._may_set(*self._spaces[of], put)
+
+    def is_computed(self, name: str) -> None:
+        """Attributes of this name are what a property or the like gives, which is known by other
+        names."""
+        if name not in self._computed:
+            self._computed.add(name)
+            self.note({(OF_ANYTHING, key) for of, key in self._pairs if of == name})
+
+    def is_named(self, name: str) -> bool:
+        """Whether code reads an attribute of this name, of whatever."""
+        return any(name == key for _, key in self._pairs)
 
     def entries_of(self, owner: type) -> Any:
         """The class's dictionary, the same object each time."""
@@ -174,6 +198,11 @@ class Names:
         for name in _names(entries):
             if (last, name) in pairs or ("", name) in pairs:
                 self._read(entries, place, name)
+        if type(entries) is dict:  # of no class
+            for of, name in pairs:
+                is_meant = of == last or (of == OF_ANYTHING and name in self._tried)
+                if is_meant and name not in entries and not name.startswith("__"):
+                    self._watch.note_absent(entries, place, name)
 
     def _read_all(self, entries: Any, place: Place) -> None:
         """Other code changes classes and Python modules, too, so that they are read entry by
@@ -188,6 +217,9 @@ class Names:
     def _read(self, entries: Any, place: Place, name: str) -> None:
         value = entry_of(entries, name)
         is_of_class = isinstance(entries, types.MappingProxyType)
+        is_function = isinstance(value, types.FunctionType)
+        if is_of_class and not is_function and hasattr(type(value), "__get__"):
+            self.is_computed(name)
         if is_of_class and is_plain_code(value) and is_of_library(entries.get("__module__")):
             return
         self._watch.entry(place, entries, name)

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from laneway.capture import lookups
 from laneway.capture.user_lines import is_internal
-from laneway.capture.uses import Place
+from laneway.capture.uses import Known, Place
 from laneway.capture.watcher import Watcher
 
 # The user's optimizers, each with its copy.
@@ -28,6 +28,11 @@ OF_EVERY_OPTIMIZER = frozenset({*torch.optim.SGD([torch.zeros(1)], lr=0.1).__dic
 def know(watch: Watcher, pairs: Pairs, first: int) -> bool:
     """Notes what is read and set of these; whether any is not torch's. `first` is the number of the
     next root."""
+    for number, (real, copied) in enumerate(pairs):
+        if type(real).__module__.startswith("torch."):
+            place = Place(None, "root", first + number, type(real).__name__)
+            watch.objects[id(real)] = known = Known(real, place, real.__dict__, False)
+            known.run = copied.__dict__
     own = [pair for pair in pairs if not type(pair[0]).__module__.startswith("torch.")]
     for real, copied in own:
         place = Place(None, "root", first, type(real).__name__)
@@ -36,6 +41,25 @@ def know(watch: Watcher, pairs: Pairs, first: int) -> bool:
         known.run = copied.__dict__
         _know_class(watch, type(real), place)
     return bool(own)
+
+
+def read_by_name(watch: Watcher, pairs: Pairs) -> None:
+    """After the run: of torch's optimizers, which tell nobody, attributes that the user has given
+    them and that code names."""
+    for real, copied in pairs:
+        if not type(real).__module__.startswith("torch."):
+            continue
+        known = watch.objects[id(real)]
+        known.by_torch |= {name for name in copied.__dict__ if name.startswith("_")}
+        at = known.place.then("vars")
+        for name, before in known.before.items():
+            if name in OF_EVERY_OPTIMIZER | known.by_torch or not watch.names.is_named(name):
+                continue
+            known.seen.add(name)
+            words = f"{name!r} of a {type(real).__name__}"
+            watch.guard("entry", at, known.entries, name, before, words)
+            watch.reach.value(before, at.attribute(name))
+            watch.alone = "an optimizer has attributes of the user's"
 
 
 def _know_class(watch: Watcher, kind: type, place: Place) -> None:

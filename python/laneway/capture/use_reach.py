@@ -27,7 +27,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from laneway.capture.code_names import WHOLE, Named, is_installed, is_users
+from laneway.capture import use_settings
+from laneway.capture.code_names import WHOLE, Named, is_users
 from laneway.capture.looks import (
     FEW_BYTES,
     MEMORY,
@@ -37,13 +38,18 @@ from laneway.capture.looks import (
     Objects,
     Values,
     Variable,
+    class_of_referent,
     clears_of,
     content_of_file,
+    is_array,
+    is_numpy_generator,
     registered_with,
     registered_with_itself,
+    variables_of,
 )
 from laneway.capture.lookups import BY_NAME
 from laneway.capture.use_names import is_of_library
+from laneway.capture.use_settings import LEFT_ALONE
 from laneway.capture.uses import ENVIRONMENT, PLAIN, Place, attributes_of
 from laneway.capture.watcher import Watcher
 from laneway.errors import CaptureError
@@ -54,7 +60,6 @@ MOST_PARTS = 10_000
 MOST_ARRAY_BYTES = 64 << 20
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
-_LEFT_ALONE = frozenset({"torch", "laneway", "builtins", "numpy", "cffi"})
 # Whose objects hold what users put there.
 _OF_LIBRARY = frozenset(
     {
@@ -85,7 +90,7 @@ def is_watchable(kind: type) -> bool:
     top = module.partition(".")[0]
     if module.startswith(_OF_TORCH):
         return True
-    if top in _LEFT_ALONE or issubclass(kind, (torch.Tensor, type, torch.optim.Optimizer)):
+    if top in LEFT_ALONE or issubclass(kind, (torch.Tensor, type, torch.optim.Optimizer)):
         return False
     return top == "__main__" or top not in sys.stdlib_module_names or top in _OF_LIBRARY
 
@@ -109,7 +114,8 @@ class Reach:
         if kind in PLAIN or issubclass(kind, FakeTensor) or value is _BUILTINS:
             return
         if id(value) in self._seen:
-            self._watch.names.also(value, place.words)
+            for each in value.__mro__ if isinstance(value, type) else (value,):
+                self._watch.names.also(each, place.words)
             return
         self._seen.add(id(value))
         self._held.append(value)
@@ -162,8 +168,12 @@ class Reach:
                     self._watch.alone = f"it reads the set {place.words}"
                 self.value(part, place)
         else:
+            fields = getattr(type(container), "_fields", ())  # of a named tuple
             for number, part in enumerate(list(container)):
-                self.value(part, place.then("entry", number, f"{place.words}[{number}]"))
+                at = place.then("entry", number, f"{place.words}[{number}]")
+                self.value(part, at)
+                if number < len(fields):
+                    self._watch.names.also(part, fields[number])
 
     def of_class(self, kind: type, place: Place) -> None:
         """Objects of this class are known: what Python may call of it without a look at the object,
@@ -192,6 +202,8 @@ class Reach:
                 if is_watchable(owner) and owner is not torch.nn.Module:
                     at = place if position == 0 else place.then("base", position, owner.__name__)
                     self.entries(owner, at, True)
+            self._watch.names.also(owner, of.__name__)
+            self._watch.names.also(owner, place.words)
 
     def entries(self, owner: type, place: Place, is_named: bool = False) -> None:
         """What may be read of a class: what Python calls by itself, and what code names. Where it
@@ -227,18 +239,8 @@ class Reach:
         self.imported()
 
     def settings(self, named: Named, function: types.FunctionType, place: Place) -> None:
-        """Plain values and lists of Python's own and installed modules: sys.argv, a library's
-        flag."""
-        if is_installed(function.__code__):
-            return
-        scope, at = function.__globals__, place.then("own", "__globals__", "")
-        for name, key in sorted(named.attributes):
-            of = scope.get(name) if name in named.globals else None
-            if type(of) is not types.ModuleType or is_users(of):
-                continue
-            top, value = of.__name__.partition(".")[0], vars(of).get(key)
-            if top not in _LEFT_ALONE and isinstance(value, (*PLAIN[:-1], list, logging.Logger)):
-                self._watch.entry(at.attribute(name).then("vars", None, name), vars(of), key)
+        """What the function takes of Python's own, torch's and installed modules."""
+        use_settings.note(self._watch, named, function, place)
 
     def environment(self) -> None:
         """The step may read environment variables."""
@@ -283,12 +285,16 @@ class Reach:
             if attributes_of(value) is not None and is_watchable(kind):
                 self._watch.know(value, place)
         elif issubclass(kind, weakref.ref):
-            found = self._watch.look(value, place, lambda of: of(), f"{place.words}()")
-            self.value(found, place.then("call"))
+            self._watch.look(value, place, class_of_referent, f"{place.words}()")
+            self.value(value(), place.then("call"))
         elif kind is contextvars.ContextVar:
             words = f"the context variable {value.name!r}"
             found = self._watch.look(value, place, Variable(), words)
             self.value(found, place.then("get"))
+        elif kind is contextvars.Context:
+            self._watch.look(value, place, variables_of, f"the context {place.words}")
+            for variable, held in value.items():
+                self.value(held, place.then("entry", variable, variable.name))
         elif issubclass(kind, MEMORY):
             self._memory(value, place, f"the {kind.__name__} {place.words}")
         elif issubclass(kind, queue.SimpleQueue):
@@ -300,7 +306,7 @@ class Reach:
             clears_of(value)
             self.caches.append((value, place, value.cache_info()))
             self.value(value.__wrapped__, place.then("vars").then("entry", "__wrapped__"))
-        elif isinstance(value, random.Random) or _is_numpy_generator(kind):
+        elif isinstance(value, random.Random) or is_numpy_generator(kind):
             self._watch.chance.add_generator(value, place)
         elif issubclass(kind, (logging.Logger, logging.LoggerAdapter)):
             self._logger(value, place)
@@ -314,7 +320,7 @@ class Reach:
                 self._watch.know(value, place)
             else:
                 self._watch.chance.add_iterator(value, place)
-        elif _is_array(kind):
+        elif is_array(kind):
             self._array(value, place)
             if not kind.__module__.startswith("numpy"):
                 self._watch.know(value, place)
@@ -386,15 +392,5 @@ class Reach:
             )
 
 
-def _is_array(kind: type) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and issubclass(kind, numpy.ndarray)
-
-
 def _is_there(module: Any) -> bool:
     return type(module) is types.ModuleType and is_users(module)
-
-
-def _is_numpy_generator(kind: type) -> bool:
-    is_numpy = (kind.__module__ or "").startswith("numpy.random")
-    return is_numpy and kind.__name__ in ("Generator", "RandomState")

@@ -9,6 +9,7 @@ what cannot be watched by that and by calls of getattr (use_names.py); container
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import sys
 import threading
@@ -17,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from laneway.capture import code_names, lookups, use_optimizers
 from laneway.capture.byte_code import refuse_unknown_python
@@ -39,6 +39,7 @@ from laneway.capture.uses import (
     attributes_of,
     content_of,
     entry_of,
+    has_fakes,
     in_class,
     parts_of,
 )
@@ -46,8 +47,9 @@ from laneway.capture.uses import (
 # Attributes that torch gives every module.
 OF_EVERY_MODULE = frozenset(torch.nn.Module().__dict__)
 _HOLDERS = ("_parameters", "_buffers", "_modules")
+_BUILTINS = frozenset(dir(builtins))
 _WHOLE = frozenset({"__dict__", "__reduce_ex__", "__getstate__", "__deepcopy__", "__copy__"})
-_ENVIRONMENT = {(of, name) for of in ("os", "") for name in ("environ", "getenv")}
+_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "expandvars", "expanduser"})
 
 
 class Watch:
@@ -107,6 +109,7 @@ class Watch:
             try:
                 yield
                 self.reach.imported()
+                use_optimizers.read_by_name(self, self._optimizers)
             finally:
                 self._keys.remove()
 
@@ -142,6 +145,7 @@ class Watch:
         elif is_module and (part := self._part(known, name)) is not None:
             self.reach.value(*part)
         else:
+            self.names.is_computed(name)  # by a __getattr__, if there is one
             # What torch gives every module is replaced on none.
             if entries is not None and not (found and found[0] is torch.nn.Module):
                 self.guard("entry", known.place.then("vars"), entries, name, MISSING)
@@ -174,6 +178,8 @@ class Watch:
 
     def _read_class(self, known: Known, name: str, found: tuple[type, Any]) -> None:
         owner, value = found
+        if not isinstance(value, types.FunctionType) and hasattr(type(value), "__get__"):
+            self.names.is_computed(name)
         self.names.absent_in_classes(known.of, known.place, name, owner)
         if isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             if isinstance(value, types.MemberDescriptorType):
@@ -239,7 +245,8 @@ class Watch:
         known = Known(of, place, entries if type(entries) is dict else None, is_own)
         self.objects[id(of)] = self._by_entries[id(entries)] = known
         kind = type(of)
-        if not isinstance(of, (torch.nn.Module, types.FunctionType)):
+        is_weak = place.kind == "call"  # the guard of the weak reference has the class
+        if not isinstance(of, (torch.nn.Module, types.FunctionType)) and not is_weak:
             self.guard("class", place, of, "__class__", kind)
         if isinstance(of, torch.nn.Module):
             pass
@@ -252,6 +259,8 @@ class Watch:
     def function(self, function: types.FunctionType, place: Place) -> None:
         """The function may run in the step."""
         code = function.__code__
+        if code.co_name in _ENVIRONMENT and code_names.is_library(code):
+            self.reach.environment()
         if code_names.is_library(code) and not is_internal(code):
             registry = function.__dict__.get("registry")  # of a singledispatch
             self.reach.value(registry, place.then("vars").then("entry", "registry"))
@@ -261,6 +270,7 @@ class Watch:
         if is_internal(code):  # the package's own, around the user's
             for number, (name, cell) in cells:
                 self._inside(cell, place.then("cell", number, name))
+            self.reach.settings(named, function, place)
             return
         self.know(function, place)  # first: it may be among its own variables
         for number, (name, cell) in cells:
@@ -268,12 +278,12 @@ class Watch:
         self._globals(function, place, named)
         self.reach.settings(named, function, place)
         self.reach.imports(named, function.__globals__)
-        if named.attributes & _ENVIRONMENT:
+        if not _ENVIRONMENT.isdisjoint(name for _, name in named.attributes):
             self.reach.environment()
         if code_names.is_installed(code):
             self.names.note(named.attributes - {("", code_names.WHOLE)})
         else:
-            self.names.note(named.attributes, named.put)
+            self.names.note(named.attributes, named.put, named.goes_on)
             self.outside.names(named.attributes)
             if named.finds_modules:
                 self.reach.every_module()
@@ -311,7 +321,7 @@ class Watch:
             if stored and name not in named.read:
                 continue
             if value is MISSING:
-                if stored:
+                if stored or name not in _BUILTINS:
                     self.guard("entry", at, scope, name, MISSING, name)
                 continue
             if installed and is_plain_code(value):
@@ -350,7 +360,7 @@ class Watch:
     def entry(self, place: Place, holder: Any, name: Any) -> None:
         """holder[name] is read."""
         value = entry_of(holder, name)
-        if _has_fakes(value):
+        if has_fakes(value):
             return
         at = place.attribute(name) if isinstance(name, str) else place.then("entry", name)
         self.guard("entry", place, holder, name, value, at.words)
@@ -384,16 +394,7 @@ class Watch:
     ) -> None:
         """What is read there must be `value`."""
         at = (id(holder), of if of is not None else key)
-        if at in self.guards or _has_fakes(value):
+        if at in self.guards or has_fakes(value):
             return
         words = words or (place.attribute(key).words if isinstance(key, str) else place.words)
         self.guards[at] = Guard(kind, place, holder, key, value, words)
-
-
-def _has_fakes(value: Any) -> bool:
-    """Whether the value has a tensor of the capture: it stands for one of the job's."""
-    if isinstance(value, FakeTensor):
-        return True
-    if type(value) in (list, tuple):
-        return any(isinstance(part, FakeTensor) for part in value)
-    return type(value) is dict and any(isinstance(p, FakeTensor) for p in value.values())

@@ -11,6 +11,7 @@ import dis
 import os
 import sys
 from types import CodeType, FrameType
+from typing import Any
 
 import torch
 
@@ -91,6 +92,12 @@ def is_internal(code: CodeType) -> bool:
     if name == "<string>":  # methods that dataclasses and named tuples generate
         return code.co_name.startswith("__") and code.co_firstlineno <= _GENERATED_LINES
     return is_internal_file(name)
+
+
+def is_own(value: Any) -> bool:
+    """Whether it is a function of laneway's code."""
+    code = getattr(value, "__code__", None)
+    return code is not None and code.co_filename.startswith(_INTERNAL[1])
 
 
 def is_internal_file(name: str) -> bool:

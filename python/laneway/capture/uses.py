@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _VALUES = (range, torch.device)
@@ -366,6 +367,15 @@ def is_same(a: Any, b: Any) -> bool:
     if kind is types.MethodType:
         return a.__func__ is b.__func__ and a.__self__ is b.__self__
     return kind in (*PLAIN, *_VALUES) and a == b
+
+
+def has_fakes(value: Any) -> bool:
+    """Whether the value has a tensor of the capture: it stands for one of the job's."""
+    if isinstance(value, FakeTensor):
+        return True
+    if type(value) in (list, tuple):
+        return any(isinstance(part, FakeTensor) for part in value)
+    return type(value) is dict and any(isinstance(p, FakeTensor) for p in value.values())
 
 
 def short(value: Any) -> str:

@@ -267,6 +267,21 @@ _FORMS: list[tuple[Any, str, Any, str]] = [
 _plain: dict[str, Any] = {kept: getattr(place, name) for place, name, _, kept in _FORMS if kept}
 
 
+_replaced = {(place.__name__, name): (form, kept) for place, name, form, kept in _FORMS if kept}
+
+
+def is_replaced(entries: dict[str, Any], name: str) -> bool:
+    """Whether a Python module, of these entries, has one of these forms under the name at times."""
+    return (entries.get("__name__"), name) in _replaced
+
+
+def own(entries: dict[str, Any], name: str) -> Any:
+    """What such a module has there without the form."""
+    form, kept = _replaced[entries["__name__"], name]
+    value = entries.get(name)
+    return _plain[kept] if value is form else value
+
+
 def _put_in() -> None:
     for place, name, form, kept in _FORMS:
         if kept:

@@ -9,6 +9,7 @@ import queue
 import random
 import time
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,12 @@ CHANGED = Group(
     "Plain values (flags, numbers, strings, containers of such) become what they become in eager. "
     "What the step computes must leave it as a result or in a buffer.",
 )
+
+
+def warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("done", stacklevel=1)
 
 
 class FirstBatch(nn.Module):
@@ -247,6 +254,7 @@ CHANGED.each(
         "text of a tensor: f'{loss}'": lambda: lambda loss: f"{loss}",
         "random.random()": a_draw,
         "print()": lambda: lambda loss: print("done"),
+        "a warning, under a filter 'always'": lambda: lambda loss: warn(),
         "a record of a logger": lambda: lambda loss: logging.getLogger("rows").error("done"),
         "time.perf_counter()": lambda: lambda loss: time.perf_counter(),
         "next() of an iterator outside": an_iterator,

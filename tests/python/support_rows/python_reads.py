@@ -258,6 +258,22 @@ def replaced(trial: Trial) -> None:
     trial.train(plain, batches(3), around=around)
 
 
+@READ("a function of torch, replaced in its Python module: F.softmin = other")
+def of_torch(trial: Trial) -> None:
+    own = F.softmin
+
+    def kind() -> Any:
+        F.softmin = own
+        values = {1.0: own, 2.0: F.softmax}
+        read = lambda: F.softmin(torch.tensor([1.0, 2.0]), 0)[0]  # noqa: E731
+        return read, lambda value: setattr(F, "softmin", values.get(value, own))
+
+    try:
+        scaled(trial, kind)
+    finally:
+        F.softmin = own
+
+
 def of_a_file(trial: Trial, read: Callable[[Any], float]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "factor"
