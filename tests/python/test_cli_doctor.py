@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 
@@ -100,3 +101,18 @@ def test_a_folder_that_others_write_and_sockets_of_nobody_are_found(daemon, tmp_
     socket.touch()
     _, service = found(doctor._service, f"ipc://{socket}")
     assert not service.fine and "start lanewayd anew" in service.remedy
+
+
+def test_a_service_that_is_stopped_is_told_from_one_that_is_gone(daemon):
+    stopped = [daemon.pid, *daemon.children()]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        asked = argparse.Namespace(address=daemon.address, json=True, command="doctor", timeout=0.5)
+        _, service = doctor._service(asked)
+        assert not service.fine and "kill -CONT" in service.remedy
+    finally:
+        for pid in reversed(stopped):
+            os.kill(pid, signal.SIGCONT)
+    _, service, _ = found(doctor._service, daemon.address)
+    assert service.fine

@@ -8,6 +8,7 @@ import json
 import os
 import pwd
 import resource
+import socket
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -136,15 +137,20 @@ def _folder(path: Path) -> Finding:
 
 
 def _service(arguments: argparse.Namespace) -> Iterator[Finding]:
-    socket = _socket(arguments.address)
-    if socket is not None:
-        yield _folder(socket.parent)
+    path = _socket(arguments.address)
+    if path is not None:
+        yield _folder(path.parent)
     try:
         with connect(arguments.address, answer_timeout=answer_timeout(arguments)) as service:
             yield from _of_service(service)
     except errors.ServiceUnavailable as error:
-        if socket is not None and socket.exists():
+        if path is not None and path.exists():
             remedy = "start lanewayd anew; nobody listens at what is there"
+            if _listens(path):
+                remedy = (
+                    "a process listens there and answers nothing: it is stopped (kill -CONT goes "
+                    "on with it) or hangs (end it, and start lanewayd anew)"
+                )
             yield Finding("service", False, str(error), remedy)
         else:
             yield Finding("service", True, "none runs at the address")
@@ -179,6 +185,19 @@ def _socket(address: str | None) -> Path | None:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime, "laneway") if runtime else Path(f"/tmp/laneway-{os.getuid()}")
     return folder / "laneway.sock"
+
+
+def _listens(path: Path) -> bool:
+    """Whether a process takes connections there, whatever becomes of them."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+        caller.setblocking(False)
+        try:
+            caller.connect(str(path))
+        except BlockingIOError:
+            return True  # more wait than it lets wait
+        except OSError:
+            return False
+        return True
 
 
 def _groups() -> Iterator[Path]:
