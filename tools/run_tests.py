@@ -119,7 +119,7 @@ class PresetsBeside:
         folder = build.build_directory("dev")
         self._parts, self._log = folder / "beside.json", folder / "beside.log"
         self._parts.unlink(missing_ok=True)
-        command = ["nice", "-n", "10", sys.executable, __file__, "--parts", str(self._parts)]
+        command = ["nice", "-n", "5", sys.executable, __file__, "--parts", str(self._parts)]
         for preset in presets:
             command += ["--preset", preset]
         command += ["--label", label] if label else []
