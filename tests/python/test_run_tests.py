@@ -195,9 +195,8 @@ def few_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(python_tests, "FOLDER", tmp_path)
     monkeypatch.setattr(python_tests, "CHUNK", 1)
-    monkeypatch.setitem(
-        python_tests.PYTHON_PARTS, "python", (["-p", "no:cacheprovider"], (*files,))
-    )
+    options = ["-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    monkeypatch.setitem(python_tests.PYTHON_PARTS, "python", (options, (*files,)))
     monkeypatch.setattr(build, "build_directory", lambda preset: tmp_path)
     return tmp_path
 
