@@ -26,7 +26,8 @@ def run_ctest(part: Part, selection: list[str]) -> None:
     report.unlink(missing_ok=True)
     part.at_a_time = os.cpu_count() or 1
     command = ["ctest", "--test-dir", str(directory), f"-j{part.at_a_time}", "--no-label-summary"]
-    timeout = TEST_TIMEOUT_S if part.name == "dev" else SANITIZED_TIMEOUT_S
+    sanitized = part.name.startswith(("asan", "tsan"))
+    timeout = SANITIZED_TIMEOUT_S if sanitized else TEST_TIMEOUT_S
     if os.environ.get("LANEWAY_LONG") == "1":
         timeout = LONG_TEST_TIMEOUT_S
     command += ["--output-junit", str(report), "--timeout", str(timeout), "--progress"]

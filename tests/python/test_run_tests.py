@@ -2,6 +2,7 @@
 a long form; what the dev preset leaves to the address sanitizer, and that it really ran there."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,25 @@ def test_what_several_pytest_processes_say_is_one_part(
 def test_processes_that_arguments_leave_no_test_have_not_failed(few_tests: Path) -> None:
     (part,) = python_tests.run_python_tests(["-k", "four"], ("python",))
     assert (part.passed, part.failures) == (1, [])
+
+
+def test_one_process_fewer_runs_until_what_runs_beside_has_ended(
+    few_tests: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside, second = threading.Event(), threading.Event()
+    both = threading.Barrier(2, timeout=60)
+
+    def run(chunk: python_tests.Chunk, *_: object) -> None:
+        if chunk.number == 1:
+            assert not second.wait(1), "the second began beside the first"
+            beside.set()
+        else:
+            second.set()
+            both.wait()
+
+    monkeypatch.setattr(python_tests, "AT_A_TIME", 2)
+    monkeypatch.setattr(python_tests, "run_chunk", run)
+    python_tests.run_python_tests([], ("python",), wait_beside=beside.wait)
 
 
 def test_every_file_is_run_by_one_process_of_its_part() -> None:
