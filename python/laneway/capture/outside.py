@@ -58,6 +58,7 @@ class Outside:
             finally:
                 if self._looks_closely:
                     sys.setprofile(self._before)
+                self._recorder = None  # else the collector would have to look for it (survivors.py)
 
     def prints(self, frame: types.FrameType, values: tuple[Any, ...] = ()) -> NoReturn:
         """The step shows these values."""
