@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from laneway.capture.uses import MISSING, Guard, Uses, entry_of, parts_of, short
+from laneway.capture.uses import MISSING, Guard, Uses, entry_of, is_same, parts_of, short
 from laneway.jobs.calls.generated import all_of
 
 # Such objects equal themselves alone, so that lists of them may be compared at once, which takes a
@@ -80,6 +80,7 @@ class UseGuards:
     def _generated(self) -> Callable[[], bool]:
         given: dict[str, Any] = {
             "_is": is_,
+            "_is_same": is_same,
             "_all": all,
             "_map": map,
             "_parts": parts_of,
@@ -108,8 +109,8 @@ class UseGuards:
         holder = names.setdefault(id(guard.holder), f"h{len(names)}")
         given[holder] = guard.holder
         if guard.kind == "look":
-            given[f"g{number}"] = guard
-            return f"g{number}.holds(g{number}.now())"
+            given[f"k{number}"], given[f"v{number}"] = guard.key, guard.value
+            return f"_is_same(k{number}({holder}), v{number})"
         if guard.kind == "content":
             return self._content(number, guard, holder, given)
         if guard.kind == "cell":
