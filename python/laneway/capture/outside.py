@@ -1,4 +1,5 @@
-"""What a step does beside its objects: prints, log records, files, programs, the clock.
+"""What a step does beside its objects: prints, log records, files, programs, the clock; and beside
+operators (tensor_memory.py).
 
 A graph does none of it again. What the user's code does there is refused, also where the caller
 ignores exceptions, as logging does; what it reads of files is compared before each call. What torch
@@ -22,6 +23,7 @@ from typing import Any, NoReturn, Protocol
 from laneway.capture import outside_calls
 from laneway.capture.code_names import is_installed
 from laneway.capture.outside_calls import CLOCKS, shown, status
+from laneway.capture.tensor_memory import TensorMemory
 from laneway.capture.uses import Place
 from laneway.capture.watcher import Watcher
 from laneway.errors import CaptureError
@@ -46,13 +48,17 @@ class Outside:
 
     def __init__(self, recorder: Noting | None, watch: Watcher) -> None:
         self._recorder, self._watch = recorder, watch
+        self._memory = TensorMemory(recorder, watch)
         self._before: Any = None  # whoever looked at calls before
         self._looks_closely = False
 
     @contextlib.contextmanager
     def seen(self) -> Iterator[None]:
         """Inside, what this thread does is seen."""
-        with outside_calls.seen_by(None if self._recorder is None else self):
+        with (
+            outside_calls.seen_by(None if self._recorder is None else self),
+            self._memory.seen(),
+        ):
             try:
                 yield
             finally:

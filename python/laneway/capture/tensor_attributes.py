@@ -78,6 +78,11 @@ class TensorAttributes:
         self._outer[id(tensor)] = tensor, place, content_of(entries), _gradient(tensor)
         self._watch.names.add(entries, place.then("vars"), place.words, tensor)
 
+    def place_of(self, tensor: torch.Tensor) -> Place | None:
+        """Where such a tensor is; None when nobody was told of it."""
+        known = self._outer.get(id(tensor))
+        return None if known is None else known[1]
+
     def get(self, fake: torch.Tensor, name: str, is_told: bool) -> Any:
         """An attribute that the fake itself does not have; MISSING where its tensor has none."""
         known = self._of.get(id(fake))

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from laneway.capture import outside
+from laneway.capture import outside, tensor_memory
 from laneway.capture.user_lines import is_internal
 from laneway.errors import CaptureError
 from laneway.native.process import SharedChange
@@ -46,9 +46,12 @@ def refused_by(recorder: _Recorder) -> Iterator[None]:
 
 def _text(tensor: Any, *args: Any, **kwargs: Any) -> str:
     recorder = getattr(_capturing, "recorder", None)
-    if recorder is not None and isinstance(tensor, FakeTensor) and not _is_torchs_own():
+    if recorder is None or _is_torchs_own():
+        return _text_of(tensor, *args, **kwargs)
+    if isinstance(tensor, FakeTensor):
         raise recorder.text_refusal("a tensor that it computes")
-    return _text_of(tensor, *args, **kwargs)
+    with tensor_memory.read_by("repr", tensor):
+        return _text_of(tensor, *args, **kwargs)
 
 
 def _is_torchs_own() -> bool:

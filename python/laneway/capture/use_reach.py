@@ -108,6 +108,10 @@ class Reach:
         self._imports: set[str] = set()  # names of Python modules that are not there yet
         self.caches: list[tuple[Any, Place, Any]] = []  # of functools, with their counts before
 
+    def end(self) -> None:
+        """Lets go of all that was seen."""
+        self._held.clear()
+
     def value(self, value: Any, place: Place) -> None:
         """A read gave `value`."""
         kind = type(value)

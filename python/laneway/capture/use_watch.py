@@ -115,11 +115,11 @@ class Watch:
 
     def end(self) -> None:
         """Lets go of all that was seen, but for the guards."""
-        for seen in (self.objects, self._by_entries, self.containers, self.classes):
-            seen.clear()
-        self.variables.clear()
-        self.names.end()
-        self.tensors.end()
+        seen = self.objects, self._by_entries, self.containers, self.classes, self.variables
+        for each in (*seen, self._held):
+            each.clear()
+        for part in (self.names, self.tensors, self.reach):
+            part.end()
 
     # What happens in the step.
 

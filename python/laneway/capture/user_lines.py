@@ -97,7 +97,12 @@ def is_internal(code: CodeType) -> bool:
 def is_own(value: Any) -> bool:
     """Whether it is a function of laneway's code."""
     code = getattr(value, "__code__", None)
-    return code is not None and code.co_filename.startswith(_INTERNAL[1])
+    return code is not None and is_own_code(code)
+
+
+def is_own_code(code: CodeType) -> bool:
+    """Whether the code is laneway's."""
+    return code.co_filename.startswith(_INTERNAL[1])
 
 
 def is_internal_file(name: str) -> bool:

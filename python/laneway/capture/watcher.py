@@ -41,6 +41,8 @@ class Tensors(Protocol):
 
     def add_outer(self, tensor: torch.Tensor, place: Place) -> None: ...
 
+    def place_of(self, tensor: torch.Tensor) -> Place | None: ...
+
 
 class Outside(Protocol):
     """outside.Outside."""
