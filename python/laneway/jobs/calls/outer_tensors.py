@@ -67,7 +67,9 @@ class OuterTensors:
         """Whether `now` is a tensor that takes the place of the guard's in every way."""
         before = guard.value
         found = [outer for outer in self._tensors if outer.tensor is before]
-        if not found or not isinstance(before, torch.Tensor) or not _takes_place(now, before):
+        if not found:
+            return is_like(guard, now)
+        if not isinstance(before, torch.Tensor) or not _takes_place(now, before):
             return False
         if any(outer.is_pinned or outer.is_written for outer in found):
             return False
@@ -114,6 +116,15 @@ class OuterTensors:
             before = self._contents(outer).of[outer.slot]
             content = Content(outer.tensor, before.bytes.are_there())
             self._contents(outer).of[outer.slot] = content
+
+
+def is_like(guard: Guard, now: Any) -> bool:
+    """Whether `now` is a tensor like that of the guard, which no operator of the graph reads: the
+    step looked at its sizes, say."""
+    before = guard.value
+    if not isinstance(before, torch.Tensor) or not _takes_place(now, before):
+        return False
+    return now.is_inference() == before.is_inference() and not (vars(now) or vars(before))
 
 
 def _takes_place(now: Any, before: torch.Tensor) -> bool:

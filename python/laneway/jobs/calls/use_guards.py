@@ -17,6 +17,7 @@ import torch
 
 from laneway.capture.uses import MISSING, Guard, Uses, entry_of, is_same, parts_of, short
 from laneway.jobs.calls.generated import all_of
+from laneway.jobs.calls.successors import Successors
 
 # Such objects equal themselves alone, so that lists of them may be compared at once, which takes a
 # third of the time that one by one takes.
@@ -24,12 +25,15 @@ _BY_IDENTITY = (types.FunctionType, types.BuiltinFunctionType, type, type(None))
 
 
 class UseGuards:
-    """`replaced(guard, now)` is asked of a tensor in the place of another: whether it was put into
-    its place in the job. Keeps what was read alive. Thread-safe."""
+    """`replaced(guard, now)` is asked of a tensor in the place of another: whether it takes that
+    place in every way. Keeps what was read alive. Thread-safe."""
 
-    def __init__(self, uses: Uses, replaced: Callable[[Guard, Any], bool] | None = None) -> None:
-        self._guards = uses.guards
+    def __init__(
+        self, uses: Uses, replaced: Callable[[Guard, Any], bool] = lambda guard, now: False
+    ) -> None:
+        self._guards, self._effects = uses.guards, uses.effects
         self._replaced = replaced
+        self._looked_at = {id(guard.holder) for guard in uses.guards if guard.kind == "look"}
         self._lock = threading.Lock()
         self.count = len(uses.guards)
         self._hold = self._generated()
@@ -46,22 +50,35 @@ class UseGuards:
     def difference(self) -> str | None:
         """What is otherwise, in words; None when nothing is."""
         with self._lock:
-            renewed = []
-            for number, guard in enumerate(self._guards):
+            successors, seen = Successors(self._effects), []
+            for guard in self._guards:
                 try:
                     now = guard.now()
                 except Exception:
                     return f"{guard.words or 'something'}, which the step reads, is gone"
-                if guard.holds(now):
-                    renewed.append((number, now))
-                    continue
-                if self._replaced is not None and self._replaced(guard, now):
-                    renewed.append((number, now))
-                    continue
-                return _words(guard, now)
-            for number, now in renewed:
+                if not (
+                    guard.holds(now)
+                    or (id(guard.value) not in self._looked_at and self._replaced(guard, now))
+                    or successors.holds(guard, now)
+                ):
+                    return _words(guard, now)
+                seen.append((guard, now))
+            if not successors.are_alone(seen):
+                return "a container that the step reads is another one in one of its places"
+            for number, (_, now) in enumerate(seen):
                 self._renew(number, now)
+            if successors:
+                self._follow(successors)
         return None
+
+    def _follow(self, successors: Successors) -> None:
+        """Looks at these from here on."""
+        for guard in self._guards:
+            holder = successors.of(guard.holder)
+            if holder is not guard.holder:
+                guard.holder = holder
+                guard.value = guard.now()
+        self._hold = self._generated()
 
     def _renew(self, number: int, now: Any) -> None:
         """Equal objects are compared by identity, so the present ones are what to look for."""
