@@ -7,7 +7,8 @@ without it rows are null.
 
 `job_a_lane`: rows 30000:40000 by submission, a job to a lane (`share=no`), so that each lane is one
 server of 64 that take from one queue. `shared`: the same rows in lanes that jobs share. `all`: all
-jobs, a job to a lane.
+jobs, a job to a lane, and turns of up to a day: the usual ones of up to a minute are twelve million
+for these jobs.
 
 `off_by` is how far the average job completion time is from that of 64 ideal servers
 (ideal_servers.py), above or below; `seconds` what the run took of the processor's time, start of
@@ -33,6 +34,7 @@ FLAGS = ("--where", "num_gpus=1", "--lanes", str(LANES))
 # Who is overtaken with a job to a lane needs a place to go to.
 PREEMPTIVE = ("srtf",)
 STORE = ("--store", "1GiB")
+LONG_TURNS = ("--set", "longest_slice_s=86400")
 SOME = (30_000, 40_000)
 FAIR = "fair:quantum_s=60"
 SECONDS = 10
@@ -45,12 +47,13 @@ class Case:
     off_by: float
     rows: tuple[int, int] | None = None  # none: all
     seconds: float | None = None  # that a run may take
+    flags: tuple[str, ...] = ()
 
 
 CASES = {
     "job_a_lane": Case(("fifo", "sjf", "srtf"), ":age=off:share=no", 0.001, SOME),
     "shared": Case(("sjf", "srtf", FAIR), ":age=off", 0.01, SOME),
-    "all": Case(("fifo", "sjf", "srtf"), ":age=off:share=no", 0.001, seconds=SECONDS),
+    "all": Case(("fifo", "sjf", "srtf"), ":age=off:share=no", 0.001, None, SECONDS, LONG_TURNS),
 }
 
 
@@ -76,7 +79,7 @@ def run(options: Options) -> Report:
 
 def measure(name: str, case: Case, trace: Path, report: Report) -> None:
     jobs = read(trace)
-    flags = FLAGS
+    flags = FLAGS + case.flags
     if case.rows:
         first, last = case.rows
         jobs = jobs[first:last]

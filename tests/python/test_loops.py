@@ -12,6 +12,7 @@ import torch
 
 from bench.loops import COMPARED, LOOPS
 from bench.scripts.record import Record
+from laneway.jobs import step_capture
 from support.eager import assert_same
 
 EPOCHS, BATCHES = 2, 3
@@ -43,3 +44,20 @@ def test_a_ported_loop_ends_as_the_script(name, tmp_path):
     assert len(expected["losses"]) == iterations
     # The script trains, and its generator is compared where it moves: no two losses are equal.
     assert len({tuple(map(float, losses)) for losses in expected["losses"]}) == iterations
+
+
+# The other one anneals a learning rate that is a variable of Python: another value, another form.
+@pytest.mark.parametrize("name", [one.name for one in LOOPS if one.name != "word_lm_lstm"])
+def test_a_ported_loop_is_captured_no_more_in_its_later_epochs(name, tmp_path, monkeypatch):
+    captured: list[int] = []
+    at_epochs: list[int] = []
+    capture = step_capture.capture_train_step
+
+    def counted(*args, **kwargs):
+        captured.append(1)
+        return capture(*args, **kwargs)
+
+    monkeypatch.setattr(step_capture, "capture_train_step", counted)
+    record = Record(4, BATCHES, tmp_path, lambda _: at_epochs.append(len(captured)))
+    importlib.import_module(f"bench.scripts.{name}_laneway").main(record)
+    assert 0 < len(captured) == at_epochs[2]
