@@ -40,6 +40,8 @@ TEXTS = {
 }
 # Of tensors from outside these are bits, or refused.
 OTHERS = {
+    "tolist of its data": lambda tensor: tensor.data.tolist()[0],
+    "numpy of a part of its data": lambda tensor: float(tensor.data[1:].numpy()[0]),
     "an address": lambda tensor: 1.0 if tensor.data_ptr() == 0 else 2.0,
     "the storage": lambda tensor: float(tensor.untyped_storage()[3]),
     "the typed storage": lambda tensor: float(tensor.storage()[0]),

@@ -224,17 +224,69 @@ def test_a_tensor_by_whose_values_the_step_decides(what, service):
     check_equal(job, service)
 
 
-def test_an_attribute_of_the_new_tensor(service):
+@pytest.mark.parametrize("is_used", [False, True])
+def test_an_attribute_of_the_new_tensor(is_used, service):
     def job(lane: Any) -> Any:
         box = types.SimpleNamespace(mask=_mask_of(8))
         box.mask.factor = 1.0
 
         def loss_of(model: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            return F.cross_entropy(model(x), y) * box.mask.factor
+            out = model(x) * box.mask if is_used else model(x)
+            return F.cross_entropy(out, y) * getattr(box.mask, "factor", 3.0)
 
         def between(number: int) -> None:
             box.mask = _mask_of(8)
-            box.mask.factor = float(number)
+            if number != 3:
+                box.mask.factor = float(number)
+
+        return trained(lane, loss_of, between=between)
+
+    check_equal(job, service)
+
+
+def test_the_gradient_of_the_new_tensor(service):
+    def job(lane: Any) -> Any:
+        box = types.SimpleNamespace(of=torch.ones(8, 4))
+        box.of.grad = torch.ones(8, 4)
+
+        def loss_of(model: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return F.cross_entropy(model(x) * (2.0 if box.of.grad is None else 1.0), y)
+
+        def between(number: int) -> None:
+            box.of = torch.ones(8, 4)
+            box.of.grad = None if number % 2 else torch.ones(8, 4)
+
+        return trained(lane, loss_of, between=between)
+
+    check_equal(job, service)
+
+
+def test_the_address_of_the_new_tensor(service):
+    def job(lane: Any) -> Any:
+        both = torch.ones(2), torch.ones(2)
+        box = types.SimpleNamespace(one=both[0], other=both[0])
+
+        def loss_of(model: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            is_one = box.one.data_ptr() == box.other.data_ptr()
+            return F.cross_entropy(model(x), y) * (1.0 if is_one else 2.0)
+
+        def between(number: int) -> None:
+            box.other = both[number % 2]
+
+        return trained(lane, loss_of, between=between)
+
+    check_equal(job, service)
+
+
+def test_the_gradient_of_the_same_tensor(service):
+    def job(lane: Any) -> Any:
+        of = torch.ones(8, 4)
+
+        def loss_of(model: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return F.cross_entropy(model(x) * (2.0 if of.grad is None else 1.0), y)
+
+        def between(number: int) -> None:
+            of.grad = None if number % 2 else torch.ones(8, 4)
 
         return trained(lane, loss_of, between=between)
 

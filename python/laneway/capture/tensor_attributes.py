@@ -78,10 +78,14 @@ class TensorAttributes:
         self._outer[id(tensor)] = tensor, place, content_of(entries), _gradient(tensor)
         self._watch.names.add(entries, place.then("vars"), place.words, tensor)
 
-    def place_of(self, tensor: torch.Tensor) -> Place | None:
-        """Where such a tensor is; None when nobody was told of it."""
+    def place_of(self, tensor: torch.Tensor) -> tuple[torch.Tensor, Place] | None:
+        """The tensor that this one is, or whose memory it shows (`t.data`), and where that is; None
+        when nobody was told of it."""
         known = self._outer.get(id(tensor))
-        return None if known is None else known[1]
+        if known is None:
+            address = _address(tensor)
+            known = next((k for k in self._outer.values() if _address(k[0]) == address), None)
+        return None if known is None else known[:2]
 
     def get(self, fake: torch.Tensor, name: str, is_told: bool) -> Any:
         """An attribute that the fake itself does not have; MISSING where its tensor has none."""
@@ -126,6 +130,8 @@ class TensorAttributes:
                     yield self._change(known, name, after)
         guards = {} if self._watch is None else self._watch.guards
         for tensor, place, before, gradient in self._outer.values():
+            if self._watch is not None and tensor.is_leaf and self._watch.names.is_named("grad"):
+                self._watch.guard("own", place, tensor, "grad", gradient, f"{place.words}.grad")
             after = _gradient(tensor)
             if after is not gradient:
                 words = _words("grad", place, tensor)
@@ -164,6 +170,13 @@ class TensorAttributes:
                         return module.place.then("vars").then("entry", holder).attribute(name)
         self._watch.alone = "it reads attributes of a tensor that is in no module"
         return Place(None, "root", 0, "a tensor of an optimizer")
+
+
+def _address(tensor: torch.Tensor) -> int | None:
+    try:
+        return tensor.untyped_storage().data_ptr() or None
+    except (NotImplementedError, RuntimeError):  # it has no storage
+        return None
 
 
 def _gradient(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -62,22 +62,22 @@ class TensorMemory:
 
     def reads(self, tensor: torch.Tensor, name: str) -> None:
         """All that a tensor from outside has."""
-        place = self._watch.tensors.place_of(tensor)
-        words = (place and place.words) or "a tensor from outside of it"
-        size = tensor.numel() * tensor.element_size()
-        if id(tensor) in self._watch.fakes:
+        known = self._watch.tensors.place_of(tensor)
+        of, place = known or (tensor, Place(None, "root", 0, "a tensor from outside of it"))
+        if id(of) in self._watch.fakes:
             self.refuse(name)
+        size = of.numel() * of.element_size()
         if size > MOST_BYTES:
             raise self._noted(
-                f"the step reads {words}, of {size:,} bytes, by {name}(): a call compares at most "
-                f"{MOST_BYTES:,} bytes of such a tensor with what the step was captured with",
+                f"the step reads {place.words}, of {size:,} bytes, by {name}(): a call compares at "
+                f"most {MOST_BYTES:,} bytes of such a tensor with what the step was captured with",
                 "use torch operators, or read it outside of the step and give the step what it has "
                 "as an argument",
             )
-        if place is None:
+        if known is None:
             self._watch.alone = "it reads the data of a tensor that it finds where nobody looks"
-            place = Place(None, "root", 0, words)
-        self._watch.look(tensor, place, _contents, f"the data of {words}")
+        look = torch.Tensor.data_ptr if name in _ADDRESSES else _contents
+        self._watch.look(of, place, look, f"the data of {place.words}")
 
     def refuse(self, name: str) -> None:
         """The read of a tensor of the job, of the call, or that the step computes."""
@@ -128,15 +128,13 @@ def read_by(name: str, tensor: torch.Tensor) -> Iterator[None]:
 def _told(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     def told(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         reads = getattr(_capturing, "reads", None)
-        if reads is None:
-            return own(self, *args, **kwargs)
         asks = sys._getframe(1).f_code
-        if isinstance(self, FakeTensor):
-            is_by_user = name in _ADDRESSES and not is_internal(asks)
-            if is_by_user or (name in _OF_FAKES and not is_own_code(asks)):
-                reads.refuse(name)
+        is_address = name in _ADDRESSES
+        if reads is None or (is_internal(asks) if is_address else is_own_code(asks)):
             return own(self, *args, **kwargs)
-        if name in _ADDRESSES or is_own_code(asks):
+        if isinstance(self, FakeTensor):
+            if is_address or name in _OF_FAKES:
+                reads.refuse(name)
             return own(self, *args, **kwargs)
         with read_by(name, self):
             return own(self, *args, **kwargs)
@@ -145,21 +143,25 @@ def _told(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     return told
 
 
-_OWN = {name: vars(torch.Tensor).get(name, _MISSING) for name in (*_CONTENTS, *_ADDRESSES)}
-_TOLD = {name: _told(name, getattr(torch.Tensor, name)) for name in _OWN}
+_told_now: dict[str, tuple[Any, Any]] = {}  # by name: what torch.Tensor itself had, what it has
 
 
 def _serve() -> None:
-    for name, told in _TOLD.items():
+    for name in (*_CONTENTS, *_ADDRESSES):
+        told = _told(name, getattr(torch.Tensor, name))
+        _told_now[name] = vars(torch.Tensor).get(name, _MISSING), told
         setattr(torch.Tensor, name, told)
 
 
 def _leave() -> None:
-    for name, own in _OWN.items():
-        if own is not _MISSING:
-            setattr(torch.Tensor, name, own)
-        elif vars(torch.Tensor).get(name) is _TOLD[name]:
+    for name, (own, told) in _told_now.items():
+        if vars(torch.Tensor).get(name) is not told:
+            continue
+        if own is _MISSING:
             delattr(torch.Tensor, name)
+        else:
+            setattr(torch.Tensor, name, own)
+    _told_now.clear()
 
 
 _serving = SharedChange(_serve, _leave)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import decimal
 import logging
+import pickle
 import queue
 import random
 import time
@@ -252,6 +253,8 @@ CHANGED.each(
         "a hook that holds its own tensor": a_hook,
         "text of a number: str(loss.item())": lambda: lambda loss: str(loss.item()),
         "text of a tensor: f'{loss}'": lambda: lambda loss: f"{loss}",
+        "its bytes: pickle.dumps(loss)": lambda: lambda loss: pickle.dumps(loss),
+        "its address: loss.data_ptr()": lambda: lambda loss: loss.data_ptr(),
         "random.random()": a_draw,
         "print()": lambda: lambda loss: print("done"),
         "a warning, under a filter 'always'": lambda: lambda loss: warn(),

@@ -104,6 +104,16 @@ def a_tensor_by_data() -> Any:
     return lambda: held, lambda value: held.data.fill_(value)
 
 
+def a_list_of_it() -> Any:
+    held = torch.ones(2)
+    return lambda: held.tolist()[0], lambda value: held.fill_(value)
+
+
+def an_array_of_it() -> Any:
+    held = torch.ones(2)
+    return lambda: held.numpy()[0].item(), lambda value: held.fill_(value)
+
+
 def a_network() -> Any:
     beside = nn.Linear(1, 1).requires_grad_(False)
     one = torch.ones(1)
@@ -210,6 +220,8 @@ READ.each(
         "namespaces that are compared: of == other": compared,
         "a tensor outside of the model, written in place": a_tensor,
         "a tensor outside of the model, written through .data": a_tensor_by_data,
+        "a list of a tensor outside of the model: tolist()": a_list_of_it,
+        "an array of a tensor outside of the model: numpy()": an_array_of_it,
         "a network beside the step's models, moved by the loop": a_network,
         "a numpy array, written to": an_array,
         "a large numpy array, by a read only view of a part": a_large_array,

@@ -33,7 +33,7 @@ class UseGuards:
     ) -> None:
         self._guards, self._effects = uses.guards, uses.effects
         self._replaced = replaced
-        self._looked_at = {id(guard.holder) for guard in uses.guards if guard.kind == "look"}
+        self._holders = {id(guard.holder) for guard in uses.guards}
         self._lock = threading.Lock()
         self.count = len(uses.guards)
         self._hold = self._generated()
@@ -58,7 +58,7 @@ class UseGuards:
                     return f"{guard.words or 'something'}, which the step reads, is gone"
                 if not (
                     guard.holds(now)
-                    or (id(guard.value) not in self._looked_at and self._replaced(guard, now))
+                    or (self._may_be_replaced(guard.value) and self._replaced(guard, now))
                     or successors.holds(guard, now)
                 ):
                     return _words(guard, now)
@@ -70,6 +70,12 @@ class UseGuards:
             if successors:
                 self._follow(successors)
         return None
+
+    def _may_be_replaced(self, value: Any) -> bool:
+        """Of what a tensor has beside its form nothing was read: attributes, a gradient, bytes."""
+        if not isinstance(value, torch.Tensor):
+            return False
+        return self._holders.isdisjoint((id(value), id(value.__dict__)))
 
     def _follow(self, successors: Successors) -> None:
         """Looks at these from here on."""
