@@ -110,7 +110,7 @@ def test_a_tensor_that_is_replaced_between_the_calls(place, service):
         return weighted(lane, place, lambda tensor, put: put(other), 2)
 
     lane = check_equal(job, service)
-    assert lane.graphs() == (2 if place is in_a_dictionary else 1)
+    assert lane.graphs() == 1
 
 
 def test_a_tensor_of_another_layout_is_captured_anew(service):

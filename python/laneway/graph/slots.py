@@ -120,8 +120,11 @@ class SlotTable:
         return [dataclasses.replace(self.slots[old], index=new) for new, old in enumerate(numbers)]
 
     def find(self, tensor: torch.Tensor) -> Slot | None:
-        """The slot on whose storage `tensor` lies."""
-        return self._by_storage.get(tensor.untyped_storage()._cdata)
+        """The slot on whose storage `tensor` lies; none for a tensor that was given another storage
+        (`.data = `) of another size."""
+        storage = tensor.untyped_storage()
+        slot = self._by_storage.get(storage._cdata)
+        return slot if slot is not None and slot.nbytes == storage.nbytes() else None
 
     def find_path(self, path: Path) -> Slot | None:
         """The slot on which the tensor of this path lies."""

@@ -23,7 +23,7 @@ from laneway.jobs.calls import written_inputs
 from laneway.jobs.calls.draws import Drawn, Draws
 from laneway.jobs.calls.inputs import Binder, Frame
 from laneway.jobs.calls.job import Future, Job
-from laneway.jobs.calls.outer_tensors import OuterTensors, is_like
+from laneway.jobs.calls.outer_tensors import OuterTensors
 from laneway.jobs.calls.outputs import Buffers, Outputs
 from laneway.jobs.calls.use_guards import UseGuards
 from laneway.native import bindings
@@ -88,8 +88,7 @@ class GraphCall:
         if captured.uses.tensors:
             tensors, contents = captured.uses.tensors, job.outer_contents
             self.outer = OuterTensors(tensors, captured.slots, captured.fixed, job, contents)
-        replaced = is_like if self.outer is None else self.outer.replaced
-        self.reads = UseGuards(captured.uses, replaced)
+        self.reads = UseGuards(captured.uses, self.outer)
         self._effects = captured.uses.effects
         self._changes = bool(self._effects) or self.outer is not None
         specs = [_output_spec(captured, value) for value in captured.graph.outputs]

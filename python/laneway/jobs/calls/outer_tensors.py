@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from laneway.capture.uses import Guard, OuterTensor
+from laneway.capture.uses import OuterTensor
 from laneway.graph.slots import Slot
 from laneway.jobs.calls.job import Job
-from laneway.jobs.calls.slot_contents import Bytes, Content, Contents
+from laneway.jobs.calls.slot_contents import Bytes, Content, Contents, form_of
 
 # Of tensors beyond so many bytes of one graph, torch's count alone is looked at, which is told: so
 # many take some milliseconds before each call.
@@ -38,7 +38,7 @@ class OuterTensors:
         self._job, self._slots, self._fixed = job, slots, fixed
         self._shared, self._own = contents, Contents()
         self._left, self._told = MOST_BYTES, False
-        self._tensors = tensors
+        self._tensors, self._forms = tensors, [form_of(outer.tensor) for outer in tensors]
         with contents.lock:
             for outer in tensors:
                 at = self._contents(outer)
@@ -52,6 +52,9 @@ class OuterTensors:
     def difference(self) -> str | None:
         """In what a tensor is not what the graph can use, in words; None when all are in their
         places, where they are by then."""
+        for outer, form in zip(self._tensors, self._forms):
+            if form_of(outer.tensor) != form:
+                return "a tensor from outside has another form: another dtype, size or place"
         for outer, known in self._pinned:
             if not known.are_those_of(outer.tensor):
                 return "a tensor by whose values the step decides has others"
@@ -63,19 +66,20 @@ class OuterTensors:
             if not self._contents(outer).of[outer.slot].is_still(outer.tensor):
                 self._put(outer)
 
-    def replaced(self, guard: Guard, now: Any) -> bool:
-        """Whether `now` is a tensor that takes the place of the guard's in every way."""
-        before = guard.value
+    def has(self, tensor: torch.Tensor) -> bool:
+        """Whether operators of the graph use it."""
+        return any(outer.tensor is tensor for outer in self._tensors)
+
+    def take_place(self, before: torch.Tensor, now: Any) -> bool:
+        """Whether `now` is a tensor like `before`, by which nothing was decided."""
         found = [outer for outer in self._tensors if outer.tensor is before]
-        if not found:
-            return is_like(guard, now)
-        if not isinstance(before, torch.Tensor) or not _takes_place(now, before):
-            return False
-        if any(outer.is_pinned or outer.is_written for outer in found):
-            return False
-        for outer in found:
-            outer.tensor = now
-        return True
+        return is_like(before, now) and not any(o.is_pinned or o.is_written for o in found)
+
+    def put(self, before: torch.Tensor, now: torch.Tensor) -> None:
+        """From here on `now` is what `before` was."""
+        for outer in self._tensors:
+            if outer.tensor is before:
+                outer.tensor = now
 
     def write_back(self) -> None:
         """Gives tensors that the step writes what it left in the job."""
@@ -118,29 +122,19 @@ class OuterTensors:
             self._contents(outer).of[outer.slot] = content
 
 
-def is_like(guard: Guard, now: Any) -> bool:
-    """Whether `now` is a tensor like that of the guard, which no operator of the graph reads: the
-    step looked at its sizes, say."""
-    before = guard.value
-    if not isinstance(before, torch.Tensor) or not _takes_place(now, before):
-        return False
-    return now.is_inference() == before.is_inference()
-
-
-def _takes_place(now: Any, before: torch.Tensor) -> bool:
+def is_like(before: torch.Tensor, now: Any) -> bool:
+    """Whether `now` is a tensor that a step can tell from `before` by its numbers alone."""
     return (
         type(now) is type(before)
-        and now.dtype == before.dtype
-        and now.shape == before.shape
-        and now.stride() == before.stride()
-        and now.storage_offset() == before.storage_offset() == 0
+        and form_of(now) == form_of(before)
+        and now.layout == torch.strided
+        and now.storage_offset() == 0
         and now.untyped_storage().nbytes() == before.untyped_storage().nbytes()
         and now.device == before.device
-        and now.layout == before.layout
         and not now.requires_grad
-        and not before.requires_grad
         and now.is_conj() == before.is_conj()
         and now.is_neg() == before.is_neg()
+        and now.is_inference() == before.is_inference()
     )
 
 

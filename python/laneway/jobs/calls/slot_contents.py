@@ -12,6 +12,19 @@ _ffi.cdef("int memcmp(uintptr_t a, uintptr_t b, size_t bytes);")
 _memcmp = _ffi.dlopen(None).memcmp
 
 
+def form_of(tensor: torch.Tensor) -> tuple:
+    """What a graph takes as given of a tensor whose bytes change."""
+    if tensor.layout != torch.strided:
+        return tensor.dtype, tensor.shape, tensor.layout, tensor.requires_grad
+    return (
+        tensor.dtype,
+        tensor.shape,
+        tensor.stride(),
+        tensor.storage_offset(),
+        tensor.requires_grad,
+    )
+
+
 class Contents:
     """What the slots of one job have of outer tensors, by slot. Shared by the job's graphs."""
 

@@ -17,7 +17,9 @@ import torch
 
 from laneway.capture.uses import MISSING, Guard, Uses, entry_of, is_same, parts_of, short
 from laneway.jobs.calls.generated import all_of
-from laneway.jobs.calls.successors import Successors
+from laneway.jobs.calls.outer_tensors import OuterTensors, is_like
+from laneway.jobs.calls.slot_contents import form_of
+from laneway.jobs.calls.successors import Successors, seen_by
 
 # Such objects equal themselves alone, so that lists of them may be compared at once, which takes a
 # third of the time that one by one takes.
@@ -25,15 +27,14 @@ _BY_IDENTITY = (types.FunctionType, types.BuiltinFunctionType, type, type(None))
 
 
 class UseGuards:
-    """`replaced(guard, now)` is asked of a tensor in the place of another: whether it takes that
-    place in every way. Keeps what was read alive. Thread-safe."""
+    """`tensors` are those from outside that operators of the graph use. Keeps what was read alive.
+    Thread-safe."""
 
-    def __init__(
-        self, uses: Uses, replaced: Callable[[Guard, Any], bool] = lambda guard, now: False
-    ) -> None:
-        self._guards, self._effects = uses.guards, uses.effects
-        self._replaced = replaced
+    def __init__(self, uses: Uses, tensors: OuterTensors | None = None) -> None:
+        self._guards, self._effects, self._tensors = uses.guards, uses.effects, tensors
         self._holders = {id(guard.holder) for guard in uses.guards}
+        # Of tensors that no operator uses, of which the step may have asked what they are like.
+        self._forms = self._forms_now()
         self._lock = threading.Lock()
         self.count = len(uses.guards)
         self._hold = self._generated()
@@ -50,41 +51,63 @@ class UseGuards:
     def difference(self) -> str | None:
         """What is otherwise, in words; None when nothing is."""
         with self._lock:
-            successors, seen = Successors(self._effects), []
+            successors, seen = Successors(self._guards, self._effects, self._is_like), []
             for guard in self._guards:
                 try:
                     now = guard.now()
                 except Exception:
                     return f"{guard.words or 'something'}, which the step reads, is gone"
-                if not (
-                    guard.holds(now)
-                    or (self._may_be_replaced(guard.value) and self._replaced(guard, now))
-                    or successors.holds(guard, now)
-                ):
+                if not (guard.holds(now) or successors.holds(guard, now)):
                     return _words(guard, now)
+                if any(self._has_other_form(part) for part in seen_by(guard, now)):
+                    return f"{guard.words or 'a tensor'}, which the step reads, has another form"
                 seen.append((guard, now))
             if not successors.are_alone(seen):
-                return "a container that the step reads is another one in one of its places"
+                return "what the step reads in two places is another object in one of them"
             for number, (_, now) in enumerate(seen):
                 self._renew(number, now)
             if successors:
                 self._follow(successors)
         return None
 
-    def _may_be_replaced(self, value: Any) -> bool:
-        """Of what a tensor has beside its form nothing was read: attributes, a gradient, bytes."""
-        if not isinstance(value, torch.Tensor):
+    def _is_like(self, before: torch.Tensor, now: Any) -> bool:
+        """Whether a tensor may take the place of another: nothing was read of that one beside its
+        form, its numbers and its attributes, no gradient or bytes."""
+        if id(before) in self._holders:
             return False
-        return self._holders.isdisjoint((id(value), id(value.__dict__)))
+        return (is_like if self._tensors is None else self._tensors.take_place)(before, now)
+
+    def _forms_now(self) -> dict[int, tuple[torch.Tensor, tuple]]:
+        used = self._tensors.has if self._tensors is not None else lambda tensor: False
+        return {
+            id(part): (part, form_of(part))
+            for guard in self._guards
+            for part in seen_by(guard, guard.value)
+            if isinstance(part, torch.Tensor) and not used(part)
+        }
+
+    def _has_other_form(self, part: Any) -> bool:
+        known = self._forms.get(id(part))
+        return known is not None and form_of(part) != known[1]
+
+    def _have_their_forms(self) -> bool:
+        return all(form_of(tensor) == form for tensor, form in self._forms.values())
 
     def _follow(self, successors: Successors) -> None:
         """Looks at these from here on."""
-        for guard in self._guards:
+        for before, now in successors:
+            if self._tensors is not None and isinstance(before, torch.Tensor):
+                self._tensors.put(before, now)
+        for number, guard in enumerate(self._guards):
             holder = successors.of(guard.holder)
-            if holder is not guard.holder:
-                guard.holder = holder
-                guard.value = guard.now()
-        self._hold = self._generated()
+            if holder is guard.holder:
+                continue
+            self._holders.add(id(holder))
+            guard.holder = holder
+            if number in self._holder_cells:
+                self._holder_cells[number].cell_contents = holder
+            self._renew(number, guard.now())
+        self._forms = self._forms_now()
 
     def _renew(self, number: int, now: Any) -> None:
         """Equal objects are compared by identity, so the present ones are what to look for."""
@@ -119,8 +142,16 @@ class UseGuards:
             if whole is not None and whole.get(guard.key, MISSING) is guard.value:
                 continue  # it is among the parts that are compared
             terms.append(self._term(number, guard, given, names))
+        if self._forms:
+            given["_have_their_forms"] = self._have_their_forms
+            terms.append("_have_their_forms()")
         hold = all_of(terms, given)
         cells = dict(zip(hold.__code__.co_freevars, hold.__closure__ or ()))
+        self._holder_cells = {
+            number: cells[name]
+            for number, guard in enumerate(self._guards)
+            if (name := names.get(id(guard.holder))) in cells
+        }
         self._values = {
             number: cells[f"v{number}"]
             for number in range(len(self._guards))
