@@ -124,6 +124,13 @@ class GraphCall:
         captured for: guards are not asked again."""
         return self._binder.take(args, kwargs)
 
+    def is_for(self, args: tuple, kwargs: dict[str, Any]) -> bool:
+        """Whether nothing seems to be otherwise in that call; what only seems so, difference()
+        finds to be equal, which takes ten times as long."""
+        if not self.reads.hold_at_once() or self.form.difference(args, kwargs) is not None:
+            return False
+        return self.outer is None or self.outer.difference() is None
+
     def difference(self, args: tuple, kwargs: dict[str, Any]) -> str | None:
         """In what the call is not the graph's, in words; None when in nothing."""
         difference = self.reads.difference() or self.form.difference(args, kwargs)

@@ -41,15 +41,19 @@ class UseGuards:
 
     def hold(self) -> bool:
         """Whether everything is as it was."""
+        return self.hold_at_once() or self.difference() is None
+
+    def hold_at_once(self) -> bool:
+        """The same without a look at what only seems to be otherwise."""
         try:
-            if self._hold():
-                return True
+            return self._hold()
         except Exception:  # what is looked at is gone, or changes while it is looked at
-            pass
-        return self.difference() is None
+            return False
 
     def difference(self) -> str | None:
         """What is otherwise, in words; None when nothing is."""
+        if self.hold_at_once():
+            return None
         with self._lock:
             successors, seen = Successors(self._guards, self._effects, self._is_like), []
             for guard in self._guards:

@@ -159,7 +159,7 @@ class Variants:
         if call is None or seen < 0:
             return None
         try:
-            if not self._conditions.hold(call.conditions) or not call.reads.hold():
+            if not self._conditions.hold(call.conditions) or not call.reads.hold_at_once():
                 return None
             if call.outer is not None and call.outer.difference() is not None:
                 return None
@@ -236,6 +236,10 @@ class Variants:
     ) -> tuple[GraphCall | None, str | None]:
         """The variant of this call's form, no longer known; or none, and how the call differs from
         the variant used last."""
+        for call in reversed(self._known):
+            if call.is_for(args, kwargs) and self._conditions.hold(call.conditions):
+                self._known.remove(call)
+                return call, None
         differences = []
         for call in reversed(self._known):
             difference = self._conditions.difference(call.conditions)
