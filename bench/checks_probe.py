@@ -1,6 +1,6 @@
 """The process that the bench checks starts for a sample.
 
-    python -m bench.checks_probe mlp|resnet18|gpt2_12
+    python -m bench.checks_probe mlp|resnet18|encoder_12|gpt2_12
 
 captures a training step and prints one JSON object: "guards", how many reads of Python a call of it
 compares; "reads_us" and "model_us", what that and the rest of the check take."""
@@ -24,7 +24,7 @@ CALLS, ROUNDS = 20, 300
 def probe(name: str) -> dict[str, float]:
     import laneway
 
-    work = _gpt2_12() if name == "gpt2_12" else make(name)
+    work = _OWN[name]() if name in _OWN else make(name)
     args, named = arguments(work.batch(0))
     with laneway.embedded(pool=pool_for(work), lanes=1) as service:
         step = laneway.step(work.model, work.optimizer, service=service)(_iteration(work))
@@ -72,6 +72,18 @@ def _gpt2_12() -> Workload:
     ids = torch.randint(99, (2, 16), generator=torch.Generator().manual_seed(0))
     batch = {"input_ids": ids, "labels": ids}
     return Workload("gpt2_12", model, None, torch.optim.AdamW(model.parameters()), lambda _: batch)
+
+
+def _encoder_12() -> Workload:
+    layer = torch.nn.TransformerEncoderLayer(48, 4, 96, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(2, 16, 48, generator=generator) for _ in range(2))
+    optimizer = torch.optim.AdamW(model.parameters())
+    return Workload("encoder_12", model, torch.nn.functional.mse_loss, optimizer, lambda _: (x, y))
+
+
+_OWN = {"encoder_12": _encoder_12, "gpt2_12": _gpt2_12}
 
 
 def main(names: list[str]) -> int:
