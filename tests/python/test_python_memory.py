@@ -94,6 +94,18 @@ def test_many_bytes_are_refused(service):
     check_refused(job, service, r"reads table, of 131,072 bytes, by tolist\(\)", "65,536 bytes")
 
 
+def test_a_sparse_one_is_refused(service):
+    def job(lane: Any) -> Any:
+        table = torch.eye(4).to_sparse()
+
+        def loss_of(model: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return F.cross_entropy(model(x), y) * str(table).count("1.")
+
+        return trained(lane, loss_of)
+
+    check_refused(job, service, r"reads table, sparse, nested or quantized, by repr\(\)")
+
+
 def test_what_is_written_through_the_array_is_refused(service):
     def job(lane: Any) -> Any:
         box = types.SimpleNamespace(seen=torch.zeros(2))

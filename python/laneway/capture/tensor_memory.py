@@ -66,11 +66,13 @@ class TensorMemory:
         of, place = known or (tensor, Place(None, "root", 0, "a tensor from outside of it"))
         if id(of) in self._watch.fakes:
             self.refuse(name)
-        size = of.numel() * of.element_size()
-        if size > MOST_BYTES:
+        is_plain = of.layout == torch.strided and not (of.is_quantized or of.is_nested)
+        size = of.numel() * of.element_size() if is_plain else 0
+        if size > MOST_BYTES or not is_plain:
+            kind = f"of {size:,} bytes" if is_plain else "sparse, nested or quantized"
             raise self._noted(
-                f"the step reads {place.words}, of {size:,} bytes, by {name}(): a call compares at "
-                f"most {MOST_BYTES:,} bytes of such a tensor with what the step was captured with",
+                f"the step reads {place.words}, {kind}, by {name}(): a call compares at most "
+                f"{MOST_BYTES:,} bytes of a plain tensor with what the step was captured with",
                 "use torch operators, or read it outside of the step and give the step what it has "
                 "as an argument",
             )
