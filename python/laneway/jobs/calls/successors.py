@@ -9,7 +9,8 @@ nowhere before, in all of its places: what is one stays one, and what are two st
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ class Successors:
 
     def __init__(
         self,
-        guards: Iterable[Guard],
+        guards: Sequence[Guard],
         effects: Iterable[Effect],
         like: Callable[[torch.Tensor, Any], bool],
     ) -> None:
@@ -32,13 +33,18 @@ class Successors:
         self._like = like
         self._changed = {id(of) for effect in effects for of in (effect.holder, effect.before)}
         self._pairs: dict[int, tuple[Any, Any]] = {}  # by the id of the one before: both
-        self._taken = {id(part) for guard in guards for part in seen_by(guard, guard.value)}
+        self._guards = guards
 
     def __bool__(self) -> bool:
         return bool(self._pairs)
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         return iter(self._pairs.values())
+
+    @functools.cached_property
+    def _taken(self) -> set[int]:
+        """Ids of what was somewhere before."""
+        return {id(part) for guard in self._guards for part in seen_by(guard, guard.value)}
 
     def _add(self, before: Any, now: Any) -> bool:
         """`now` is in the place of `before`; False: it cannot be its successor."""
@@ -64,7 +70,7 @@ class Successors:
     def are_alone(self, seen: Iterable[tuple[Guard, Any]]) -> bool:
         """Whether no guard sees a container still that has a successor elsewhere: the two could
         become different. `seen`: each guard with what it sees."""
-        return not any(
+        return not self._pairs or not any(
             id(part) in self._pairs
             for guard, now in seen
             if id(guard.holder) not in self._pairs

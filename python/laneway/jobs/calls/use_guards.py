@@ -63,7 +63,7 @@ class UseGuards:
                     return f"{guard.words or 'something'}, which the step reads, is gone"
                 if not (guard.holds(now) or successors.holds(guard, now)):
                     return _words(guard, now)
-                if any(self._has_other_form(part) for part in seen_by(guard, now)):
+                if self._forms and any(map(self._has_other_form, seen_by(guard, now))):
                     return f"{guard.words or 'a tensor'}, which the step reads, has another form"
                 seen.append((guard, now))
             if not successors.are_alone(seen):

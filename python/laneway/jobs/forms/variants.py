@@ -159,7 +159,9 @@ class Variants:
         if call is None or seen < 0:
             return None
         try:
-            if not self._conditions.hold(call.conditions) or not call.reads.hold_at_once():
+            # With others, which may be it, the exact look comes behind a short one at each.
+            hold = call.reads.hold if len(self._known) == 1 else call.reads.hold_at_once
+            if not self._conditions.hold(call.conditions) or not hold():
                 return None
             if call.outer is not None and call.outer.difference() is not None:
                 return None
@@ -242,7 +244,9 @@ class Variants:
                 return call, None
         differences = []
         for call in reversed(self._known):
-            difference = self._conditions.difference(call.conditions)
+            difference = None
+            if not self._conditions.hold(call.conditions):
+                difference = self._conditions.difference(call.conditions)
             difference = difference or call.difference(args, kwargs)
             if difference is None:
                 self._known.remove(call)
