@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
@@ -23,6 +24,13 @@ Pairs = Sequence[tuple[Optimizer, Optimizer]]
 
 # What torch gives every optimizer; a scheduler gives it a step() of its own.
 OF_EVERY_OPTIMIZER = frozenset({*torch.optim.SGD([torch.zeros(1)], lr=0.1).__dict__, "step"})
+
+
+def is_foreign(watch: Watcher, of: Any) -> bool:
+    """Whether it is an optimizer that the step does not run."""
+    return isinstance(of, Optimizer) and not any(
+        of is one for pair in watch.optimizers for one in pair
+    )
 
 
 def know(watch: Watcher, pairs: Pairs, first: int) -> bool:

@@ -49,6 +49,7 @@ from laneway.capture.looks import (
 )
 from laneway.capture.lookups import BY_NAME
 from laneway.capture.use_names import is_of_library
+from laneway.capture.use_optimizers import is_foreign
 from laneway.capture.use_settings import LEFT_ALONE
 from laneway.capture.uses import ENVIRONMENT, PLAIN, Place, attributes_of
 from laneway.capture.watcher import Watcher
@@ -103,8 +104,7 @@ class Reach:
         self._seen: set[int] = set()
         self._of_objects: set[int] = set()  # classes that objects were found to be of
         self._held: list[Any] = []  # keeps those ids taken
-        self._parts = 0
-        self._array_bytes = 0  # of large arrays
+        self._parts = self._array_bytes = 0  # of containers; of large arrays
         self._imports: set[str] = set()  # names of Python modules that are not there yet
         self.caches: list[tuple[Any, Place, Any]] = []  # of functools, with their counts before
 
@@ -334,7 +334,7 @@ class Reach:
             self.environment()
         elif issubclass(kind, torch.Tensor):
             self._watch.tensors.add_outer(value, place)
-        elif is_watchable(kind):
+        elif is_watchable(kind) or is_foreign(self._watch, value):
             self._watch.know(value, place)
 
     def _logger(self, of: Any, place: Place) -> None:

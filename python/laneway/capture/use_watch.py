@@ -83,7 +83,7 @@ class Watch:
         self.fakes = fakes or {}  # of the job's tensors, by the tensor's id
         self._keys = FakeKeys(self.fakes)
         self.tensors = tensors or TensorAttributes()
-        self._optimizers = optimizers
+        self.optimizers = optimizers
         roots = list(modules)
         self._module_count = len(roots)
         self._roots = [*roots, *functions]
@@ -102,14 +102,14 @@ class Watch:
                     self._own_module(root, Place(None, "root", number, type(root).__name__))
                 else:
                     self.reach.value(root, Place(None, "root", number, ""))
-            if self.hooks.of_optimizers([o for o, _ in self._optimizers], len(self._roots)):
+            if self.hooks.of_optimizers([o for o, _ in self.optimizers], len(self._roots)):
                 self.alone = "an optimizer has hooks"
-            if use_optimizers.know(self, self._optimizers, len(self._roots)):
+            if use_optimizers.know(self, self.optimizers, len(self._roots)):
                 self.alone = "an optimizer is of a class that is not torch's"
             try:
                 yield
                 self.reach.imported()
-                use_optimizers.read_by_name(self, self._optimizers)
+                use_optimizers.read_by_name(self, self.optimizers)
             finally:
                 self._keys.remove()
 

@@ -3,7 +3,7 @@ them needs the watch itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any, Protocol
 
 import torch
@@ -59,6 +59,7 @@ class Watcher(Protocol):
     fakes: dict[int, torch.Tensor]
     guards: dict[tuple[int, Any], Guard]
     objects: dict[int, Known]
+    optimizers: Sequence[tuple[Any, Any]]  # those of the step, each with the copy that runs
 
     @property
     def names(self) -> Names: ...
