@@ -57,8 +57,7 @@ class Successors:
         return True
 
     def holds(self, guard: Guard, now: Any) -> bool:
-        """Whether what the guard sees is as it was, but for containers with others in their places.
-        One container has one successor."""
+        """Whether what the guard sees is as it was, but for successors in places of objects."""
         if guard.kind != "content":
             return self.are_equal(now, guard.value)
         return len(now) == len(guard.value) and all(map(self.are_equal, now, guard.value))
@@ -68,7 +67,7 @@ class Successors:
         return self._pairs.get(id(holder), (None, holder))[1]
 
     def are_alone(self, seen: Iterable[tuple[Guard, Any]]) -> bool:
-        """Whether no guard sees a container still that has a successor elsewhere: the two could
+        """Whether no guard still sees an object that has a successor elsewhere: the two could
         become different. `seen`: each guard with what it sees."""
         return not self._pairs or not any(
             id(part) in self._pairs
@@ -78,7 +77,8 @@ class Successors:
         )
 
     def are_equal(self, now: Any, before: Any) -> bool:
-        """Whether the two are one, equal plain values, or containers of such."""
+        """Whether the two are one, equal plain values, tensors that are alike, or containers of
+        such."""
         if is_same(now, before):
             return True
         if isinstance(before, torch.Tensor):

@@ -106,11 +106,11 @@ class UseGuards:
             holder = successors.of(guard.holder)
             if holder is guard.holder:
                 continue
-            self._holders.add(id(holder))
             guard.holder = holder
             if number in self._holder_cells:
                 self._holder_cells[number].cell_contents = holder
             self._renew(number, guard.now())
+        self._holders = {id(guard.holder) for guard in self._guards}
         self._forms = self._forms_now()
 
     def _renew(self, number: int, now: Any) -> None:
